@@ -1,0 +1,100 @@
+"""One episode, token by token."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+Segment = Literal["prompt", "observation", "thought", "action", "code", "answer"]
+SEGMENTS: tuple[Segment, ...] = get_args(Segment)
+
+
+@dataclass
+class Trajectory:
+    """An episode as the policy read and wrote it.
+
+    Token lists have one length n; turn lists have one length K.
+
+    Attributes:
+        ids: Token ids of the whole transcript, in order; decoding them gives its text.
+        policy_mask: 1 exactly where the policy sampled the token (the end of a reply included), else 0.
+        turn_id: The turn whose reply a sampled token belongs to, else -1.
+        segment: What each token is part of.
+        log_probs: Natural logarithm of the probability with which the token was sampled; 0 where it was not.
+        values: The critic's estimate just before the token was sampled; 0 where it was not.
+        rewards: What each turn earned.
+        state_keys: Fingerprint of the board before each turn and after the last, K + 1 of them.
+        infos: What the environment said of each turn.
+        terminated: Whether the task itself ended.
+        truncated: Whether the episode was cut short.
+        bootstrap_value: The critic's estimate after the last observation of a truncated episode, else 0.
+        env_id: The environment's id.
+        seed: The seed that `reset` was given.
+        group: Trajectories with the same number share level and start.
+        level_id: Fingerprint of the level.
+        success: Whether the task was solved.
+        valid: False where a failure of ours spoiled the sample, so that nothing is learned from it.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    policy_mask: list[int] = field(default_factory=list)
+    turn_id: list[int] = field(default_factory=list)
+    segment: list[Segment] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    state_keys: list[str] = field(default_factory=list)
+    infos: list[dict[str, Any]] = field(default_factory=list)
+    terminated: bool = False
+    truncated: bool = False
+    bootstrap_value: float = 0.0
+    env_id: str = ""
+    seed: int | None = None
+    group: int = 0
+    level_id: str = ""
+    success: bool = False
+    valid: bool = True
+
+    def append_given(self, ids: list[int], segment: Segment) -> None:
+        """Add tokens that the policy did not sample."""
+        self._append(ids, segment, sampled=False, turn=-1)
+        self.log_probs += [0.0] * len(ids)
+        self.values += [0.0] * len(ids)
+
+    def append_sampled(
+        self, ids: list[int], segment: Segment, log_probs: list[float], values: list[float], turn: int
+    ) -> None:
+        """Add tokens that the policy sampled in turn `turn`."""
+        assert len(ids) == len(log_probs) == len(values), "a sampled token has one log-probability and one value"
+        self._append(ids, segment, sampled=True, turn=turn)
+        self.log_probs += log_probs
+        self.values += values
+
+    def _append(self, ids: list[int], segment: Segment, *, sampled: bool, turn: int) -> None:
+        self.ids += ids
+        self.policy_mask += [int(sampled)] * len(ids)
+        self.turn_id += [turn] * len(ids)
+        self.segment += [segment] * len(ids)
+
+    @property
+    def turns(self) -> int:
+        """How many turns were played."""
+        return len(self.rewards)
+
+    @property
+    def episode_return(self) -> float:
+        """Sum of the rewards."""
+        return sum(self.rewards)
+
+    def policy_positions(self) -> list[int]:
+        """Indices of the sampled tokens, in order."""
+        return [index for index, sampled in enumerate(self.policy_mask) if sampled]
+
+    def turn_ends(self) -> list[bool]:
+        """For each sampled token, in order, whether it is the last of its turn."""
+        turns = [turn for turn in self.turn_id if turn >= 0]
+        return [here != after for here, after in zip(turns, [*turns[1:], -1], strict=True)]
+
+    def to_json(self, **extra: Any) -> str:
+        """One line of JSON with the same names, and whatever else is given."""
+        return json.dumps({**dataclasses.asdict(self), **extra}, ensure_ascii=False, default=str)

@@ -1,0 +1,99 @@
+"""Supervised fine-tuning on demonstrations: the start that PPO improves on.
+
+Stop rule, fixed beforehand: after every epoch the policy plays the validation levels greedily; the weights of the best
+epoch are kept, and training ends after `patience` epochs without a better one or after `epochs`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from turngym.agents.models import PolicyModel
+from turngym.agents.trajectory import Trajectory
+from turngym.baselines.parallel import Workers, micro_batches
+from turngym.baselines.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class SFTSettings:
+    """How to imitate.
+
+    Attributes:
+        epochs: At most so many passes over the demonstrations.
+        patience: Epochs without a better validation score before it stops.
+        batch: Episodes in an optimiser step.
+        learning_rate: Peak; warmed up over the first 30 steps.
+        max_tokens: Padded tokens in a micro-batch.
+    """
+
+    epochs: int
+    patience: int
+    batch: int
+    learning_rate: float
+    max_tokens: int
+
+
+_WARM_UP = 30
+
+
+def train_sft(
+    model: PolicyModel,
+    demonstrations: Sequence[Trajectory],
+    settings: SFTSettings,
+    validate: Callable[[], float],
+    workers: Workers,
+    folder: RunFolder,
+    rng: np.random.Generator,
+) -> float:
+    """Train until the stop rule; the model ends with the weights of its best epoch.
+
+    Returns:
+        The best validation success.
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+    best, since, steps = -1.0, 0, 0
+    bar = tqdm(range(settings.epochs), desc="SFT", unit="epoch")
+    for epoch in bar:
+        losses = []
+        for batch in np.array_split(rng.permutation(len(demonstrations)), max(1, len(demonstrations) // settings.batch)):
+            steps += 1
+            optimizer.param_groups[0]["lr"] = settings.learning_rate * min(1.0, steps / _WARM_UP)
+            losses.append(_step(model, optimizer, [demonstrations[index] for index in batch], settings, workers))
+        success = validate()
+        folder.log("sft", epoch, {"loss": float(np.mean(losses)), "validation_success": success})
+        if success > best:
+            best, since = success, 0
+            folder.save_model("sft", model)
+        else:
+            since += 1
+        bar.set_postfix(loss=f"{np.mean(losses):.3f}", success=f"{success:.3f}", best=f"{best:.3f}")
+        if since >= settings.patience:
+            break
+    bar.close()
+    folder.load_model("sft", model)
+    return best
+
+
+def _step(
+    model: PolicyModel,
+    optimizer: torch.optim.Optimizer,
+    batch: list[Trajectory],
+    settings: SFTSettings,
+    workers: Workers,
+) -> float:
+    tokens = sum(sum(each.policy_mask) for each in batch)
+    parts: list[float] = []
+
+    def loss(group: list[int]) -> Tensor:
+        part = -model.score([batch[index] for index in group]).log_probs.sum() / tokens
+        parts.append(part.item())
+        return part
+
+    workers.set_gradients(model, micro_batches(batch, settings.max_tokens), loss)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return sum(parts)

@@ -1,0 +1,30 @@
+"""The tasks. Importing this package registers them with Gymnasium, once; nothing but numpy and gymnasium is loaded."""
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.envs.registration import register, registry
+
+from turngym.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from turngym.envs.checker import check_text_env as check_text_env
+
+ENV_IDS: list[str] = []
+"""Every id that this package registers, in order."""
+
+
+_EXPORTS = {"check_text_env": "turngym.envs.checker"}
+
+
+def __getattr__(name: str) -> Any:
+    return lazy_exports(__name__, _EXPORTS, name)
+
+
+def _register(env_id: str, entry_point: str, **kwargs: object) -> None:
+    """Register once: `import envs` from the repository root and `import turngym` give the same registrations."""
+    ENV_IDS.append(env_id)
+    if env_id not in registry:
+        register(env_id, entry_point=entry_point, kwargs=kwargs)
+
+
+_register("TextFrozenLake-v0", "turngym.envs.frozen_lake:TextFrozenLakeEnv")
