@@ -15,6 +15,8 @@ _CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 _VOCABULARY_SIZE = 1024
+_ROPE_THETA = 100.0
+"""Episodes are hundreds of tokens long, not thousands: this spends the rotations on the distances that occur."""
 
 _GLYPHS = "_ # O G P X √ S B . @ $ * + ? | - > < ^ v".split()
 _WORDS = """
@@ -70,6 +72,7 @@ def build_model(seed: int, *, width: int = 96, layers: int = 3, heads: int = 4) 
         bos_token_id=None,
         eos_token_id=None,
         initializer_range=width**-0.5 / 2,
+        rope_parameters={"rope_type": "default", "rope_theta": _ROPE_THETA},
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

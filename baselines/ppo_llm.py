@@ -47,6 +47,7 @@ try:
     from turngym.baselines.demonstrations import oracle_demonstrations
     from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, make_envs, parse_arguments
     from turngym.baselines.evaluation import Score, play, score_trajectories, table
+    from turngym.baselines.optimizers import Optimizer
     from turngym.baselines.parallel import Workers, micro_batches
     from turngym.baselines.plots import learning_curve
     from turngym.baselines.run_folder import RunFolder, default_folder
@@ -74,6 +75,8 @@ class Args:
     """Decides weights, levels, luck and sampling."""
     quick: bool = False
     """A complete run in about a minute, to try a setup. Its figures are not a result."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon for a model from scratch; adamw for a pretrained one."""
     workers: int = 2
     """Threads that share rollouts and updates; one a core."""
 
@@ -128,12 +131,17 @@ class Args:
     evaluation_episodes: int = 1000
     """Episodes of each row of the closing table, greedy."""
 
-    def __post_init__(self) -> None:
-        for name in ("workers", "episodes", "minibatches", "max_new_tokens", "validation_episodes", "evaluation_episodes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
-        if self.seed < 0:
-            raise ValueError(f"--seed must be at least 0, got {self.seed}")
+
+_AT_LEAST_ONE = ("workers", "episodes", "epochs", "minibatches", "max_new_tokens", "validate_every")
+_AT_LEAST_ONE += ("validation_episodes", "evaluation_episodes", "demonstration_episodes", "sft_batch", "sft_epochs")
+
+
+def check(args: Args) -> None:
+    """Raise `ValueError` for a number that is out of range."""
+    limits = {**dict.fromkeys(_AT_LEAST_ONE, 1), "seed": 0, "iterations": 0, "sft_patience": 1}
+    for name, least in limits.items():
+        if getattr(args, name) < least:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
 
 
 def quick(args: Args) -> Args:
@@ -177,6 +185,7 @@ def prepare(args: Args) -> Run:
     Raises:
         ValueError: With one line that names the setting and says what is allowed.
     """
+    check(args)
     workers = Workers(args.workers)
     arguments = parse_arguments(args.env_args)
     count = min(args.episodes, 256)
@@ -205,7 +214,14 @@ def imitate(run: Run) -> None:
     seeds = run.rng(_LEVELS).integers(TRAIN_SEEDS, size=args.demonstration_episodes).tolist()
     bar = tqdm(seeds, desc="demonstrations", unit="episode")
     demonstrations = oracle_demonstrations(run.envs["train"][0], run.model.format, bar)
-    settings = SFTSettings(args.sft_epochs, args.sft_patience, args.sft_batch, args.sft_learning_rate, args.max_tokens)
+    settings = SFTSettings(
+        epochs=args.sft_epochs,
+        patience=args.sft_patience,
+        batch=args.sft_batch,
+        optimizer=args.optimizer,
+        learning_rate=args.sft_learning_rate,
+        max_tokens=args.max_tokens,
+    )
     train_sft(run.model, demonstrations, settings, run.validate, run.workers, run.folder, run.rng(_SFT_ORDER))
 
 
@@ -276,24 +292,24 @@ def batch_gradients(run: Run, samples: list[Sample]) -> dict[str, float]:
     return {**total, "ratio_error": max(part["ratio_error"] for part in sums)}
 
 
-def update(run: Run, optimizer: torch.optim.Optimizer, samples: list[Sample], iteration: int) -> dict[str, float]:
+def update(run: Run, optimizer: Optimizer, samples: list[Sample], iteration: int) -> dict[str, float]:
     """Several passes of clipped policy gradient over one rollout."""
     args, rng, steps = run.args, run.rng(_ORDER, iteration), []
+    learning_rate = args.learning_rate * schedule(iteration, args.iterations)
     for _ in range(args.epochs):
         for part in np.array_split(rng.permutation(len(samples)), min(args.minibatches, len(samples))):
             metrics = batch_gradients(run, [samples[index] for index in part])
             norm = torch.nn.utils.clip_grad_norm_(run.model.parameters(), args.max_gradient_norm)
             steps.append({**metrics, "gradient_norm": norm.item()})
             assert len(steps) > 1 or metrics["ratio_error"] < 1e-4, f"sampling and training disagree: {metrics}"
-            optimizer.step()
+            optimizer.step(learning_rate)
     mean = {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
     return {**mean, "ratio_error": steps[0]["ratio_error"]}
 
 
-def iterate(run: Run, optimizer: torch.optim.Optimizer, iteration: int) -> dict[str, float]:
+def iterate(run: Run, optimizer: Optimizer, iteration: int) -> dict[str, float]:
     """One rollout and its update."""
     args = run.args
-    optimizer.param_groups[0]["lr"] = args.learning_rate * schedule(iteration, args.iterations)
     seeds = run.rng(_LEVELS, iteration + 1).integers(TRAIN_SEEDS, size=args.episodes).tolist()
     trajectories = run.rollout("train", seeds, temperature=1.0, seed=[args.seed, iteration])
     score = score_trajectories(trajectories, (0.0, 1.0))
@@ -319,7 +335,7 @@ def schedule(iteration: int, iterations: int) -> float:
 
 def reinforce(run: Run) -> None:
     """PPO; the model ends with the weights that did best on the validation levels, the start included."""
-    optimizer = torch.optim.AdamW(run.model.parameters(), lr=run.args.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    optimizer = Optimizer(run.model, run.args.optimizer)
     best = run.validate()
     run.folder.save_model("ppo", run.model)
     bar = tqdm(range(run.args.iterations), desc="PPO", unit="iteration")

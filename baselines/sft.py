@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from turngym.agents.models import PolicyModel
 from turngym.agents.trajectory import Trajectory
+from turngym.baselines.optimizers import Optimizer
 from turngym.baselines.parallel import Workers, micro_batches
 from turngym.baselines.run_folder import RunFolder
 
@@ -26,13 +27,15 @@ class SFTSettings:
         epochs: At most so many passes over the demonstrations.
         patience: Epochs without a better validation score before it stops.
         batch: Episodes in an optimiser step.
-        learning_rate: Peak; warmed up over the first 30 steps.
+        optimizer: "muon" or "adamw".
+        learning_rate: Peak; up over the first 30 steps, then linearly down to nothing at the end of the last epoch.
         max_tokens: Padded tokens in a micro-batch.
     """
 
     epochs: int
     patience: int
     batch: int
+    optimizer: str
     learning_rate: float
     max_tokens: int
 
@@ -54,15 +57,17 @@ def train_sft(
     Returns:
         The best validation success.
     """
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+    optimizer = Optimizer(model, settings.optimizer, weight_decay=0.01)
+    batches = max(1, len(demonstrations) // settings.batch)
     best, since, steps = -1.0, 0, 0
     bar = tqdm(range(settings.epochs), desc="SFT", unit="epoch")
     for epoch in bar:
         losses = []
-        for batch in np.array_split(rng.permutation(len(demonstrations)), max(1, len(demonstrations) // settings.batch)):
+        for batch in np.array_split(rng.permutation(len(demonstrations)), batches):
+            losses.append(_set_gradients(model, [demonstrations[index] for index in batch], settings, workers))
+            share = min(1.0, (steps + 1) / _WARM_UP) * (1 - steps / (settings.epochs * batches))
+            optimizer.step(settings.learning_rate * share)
             steps += 1
-            optimizer.param_groups[0]["lr"] = settings.learning_rate * min(1.0, steps / _WARM_UP)
-            losses.append(_step(model, optimizer, [demonstrations[index] for index in batch], settings, workers))
         success = validate()
         folder.log("sft", epoch, {"loss": float(np.mean(losses)), "validation_success": success})
         if success > best:
@@ -78,13 +83,8 @@ def train_sft(
     return best
 
 
-def _step(
-    model: PolicyModel,
-    optimizer: torch.optim.Optimizer,
-    batch: list[Trajectory],
-    settings: SFTSettings,
-    workers: Workers,
-) -> float:
+def _set_gradients(model: PolicyModel, batch: list[Trajectory], settings: SFTSettings, workers: Workers) -> float:
+    """Gradients of the mean negative log-likelihood of the replies' tokens; returns that loss."""
     tokens = sum(sum(each.policy_mask) for each in batch)
     parts: list[float] = []
 
@@ -95,5 +95,4 @@ def _step(
 
     workers.set_gradients(model, micro_batches(batch, settings.max_tokens), loss)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
     return sum(parts)
