@@ -76,7 +76,7 @@ class LLMPolicy:
             self._turns[index] += 1
             if replies[index][-1] != self.model.format.end:  # cut by a stop text or the length
                 self._give(index, [self.model.format.end])
-        return [self._decode(replies[index]) for index in indices]
+        return [self.model.decode(replies[index]) for index in indices]
 
     def value(self, observations: Sequence[str], indices: Sequence[int]) -> list[float]:
         """Read a last observation and estimate what would have followed, for each of some live episodes."""
@@ -120,8 +120,4 @@ class LLMPolicy:
     def _is_complete(self, reply: list[int]) -> bool:
         if reply[-1] == self.model.format.end or len(reply) >= self.max_new_tokens:
             return True
-        return bool(self.stop) and any(text in self._decode(reply) for text in self.stop)
-
-    def _decode(self, reply: list[int]) -> str:
-        ids = reply[:-1] if reply[-1] == self.model.format.end else reply
-        return str(self.model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        return bool(self.stop) and any(text in self.model.decode(reply) for text in self.stop)

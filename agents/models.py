@@ -80,6 +80,11 @@ class PolicyModel(nn.Module):
         """The critic's estimates in float32, from hidden states `(..., width)` to `(...)`."""
         return self.value_head(hidden.to(self.value_head.weight.dtype)).squeeze(-1).float()
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids, without a reply's end token at their end."""
+        ids = ids[:-1] if ids and ids[-1] == self.format.end else ids
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
     def new_cache(self) -> DynamicCache:
         """An empty store of keys and values."""
         return DynamicCache(config=self.lm.config)

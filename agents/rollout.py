@@ -83,11 +83,8 @@ class _Batch:
             steps = self._threads.map(lambda index, reply: self._envs[index].step(reply), live, replies)
             for index, (observation, reward, terminated, truncated, info) in zip(live, steps, strict=True):
                 trajectory = self._policy.trajectories[index]
-                trajectory.rewards.append(float(reward))
-                trajectory.infos.append(info)
-                trajectory.state_keys.append(str(info.get("state_key", "")))
                 trajectory.terminated, trajectory.truncated = terminated, truncated
-                trajectory.success = bool(info.get("success", terminated and reward > 0))
+                trajectory.record_turn(float(reward), info)
                 self._observations[index] = observation
             live = self._finish(live)
 

@@ -1,7 +1,6 @@
 """One episode, token by token."""
 
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -76,6 +75,13 @@ class Trajectory:
         self.turn_id += [turn] * len(ids)
         self.segment += [segment] * len(ids)
 
+    def record_turn(self, reward: float, info: dict[str, Any]) -> None:
+        """Add what the environment answered to a turn. Where it says nothing of success, reward at the end is success."""
+        self.rewards.append(reward)
+        self.infos.append(info)
+        self.state_keys.append(str(info.get("state_key", "")))
+        self.success = bool(info.get("success", self.terminated and reward > 0))
+
     @property
     def turns(self) -> int:
         """How many turns were played."""
@@ -95,6 +101,14 @@ class Trajectory:
         turns = [turn for turn in self.turn_id if turn >= 0]
         return [here != after for here, after in zip(turns, [*turns[1:], -1], strict=True)]
 
-    def to_json(self, **extra: Any) -> str:
-        """One line of JSON with the same names, and whatever else is given."""
-        return json.dumps({**dataclasses.asdict(self), **extra}, ensure_ascii=False, default=str)
+    def replies(self) -> list[list[int]]:
+        """The ids that the policy sampled, turn by turn."""
+        written: list[list[int]] = [[] for _ in range(self.turns)]
+        for token, turn in zip(self.ids, self.turn_id, strict=True):
+            if turn >= 0:
+                written[turn].append(token)
+        return written
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields by name, as they stand in `trajectories.jsonl`."""
+        return dataclasses.asdict(self)

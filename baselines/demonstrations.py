@@ -1,17 +1,31 @@
 """Episodes of a demonstrator, written down as the policy would have lived them."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import gymnasium
 
 from turngym.agents.scripted import OracleAgent
 from turngym.agents.templates import TurnFormat
 from turngym.agents.trajectory import Trajectory
+from turngym.baselines.evaluation import Agent
 
 Env = gymnasium.Env[str, str]
 
 
-def demonstrate(env: Env, agent: OracleAgent, form: TurnFormat, seed: int) -> Trajectory:
+class ReplayAgent:
+    """Gives recorded replies, one after the other, and "" when they are used up."""
+
+    def __init__(self, replies: Sequence[str]) -> None:
+        self._replies = iter(replies)
+
+    def act(self, observation: str) -> str:
+        """The next reply; the observation is not read."""
+        return next(self._replies, "")
+
+
+def demonstrate(env: Env, agent: Agent, form: TurnFormat, seed: int) -> Trajectory:
     """One episode of `agent`; its replies stand where the policy's would, with `policy_mask` 1 and no log-probability."""
     observation, info = env.reset(seed=seed)
     trajectory = Trajectory(
@@ -23,28 +37,50 @@ def demonstrate(env: Env, agent: OracleAgent, form: TurnFormat, seed: int) -> Tr
     trajectory.append_given(form.prompt(str(info.get("instructions", ""))), "prompt")
     while not (trajectory.terminated or trajectory.truncated):
         turn = trajectory.turns
-        given = form.observation(observation, first=turn == 0)
-        trajectory.append_given(given, "observation" if turn else "prompt")
+        trajectory.append_given(form.observation(observation, first=turn == 0), "observation" if turn else "prompt")
         action = agent.act(observation)
         reply = form.reply(action)
         trajectory.append_sampled(reply, "action", [0.0] * len(reply), [0.0] * len(reply), turn)
         observation, reward, trajectory.terminated, trajectory.truncated, info = env.step(action)
-        trajectory.rewards.append(float(reward))
-        trajectory.infos.append(info)
-        trajectory.state_keys.append(str(info.get("state_key", "")))
-    trajectory.success = bool(info.get("success", False))
+        trajectory.record_turn(float(reward), info)
     return trajectory
 
 
-def oracle_demonstrations(env: Env, form: TurnFormat, seeds: Sequence[int]) -> list[Trajectory]:
+def oracle_demonstrations(env: Env, form: TurnFormat, seeds: Iterable[int]) -> list[Trajectory]:
     """Successful episodes of the environment's oracle, one for each seed that it solves.
 
     Raises:
         ValueError: If the environment has no oracle.
     """
-    try:
-        agent = OracleAgent(env)
-    except AttributeError as error:
-        raise ValueError(f"{env} has no oracle_action: use --demonstrations none, or a file of trajectories") from error
+    if not env.has_wrapper_attr("oracle_action"):
+        raise ValueError(f"{env} has no oracle_action: use --demonstrations none, or a file of episodes")
+    agent = OracleAgent(env)
     episodes = (demonstrate(env, agent, form, seed) for seed in seeds)
     return [episode for episode in episodes if episode.success]
+
+
+def load_demonstrations(path: Path, env: Env, form: TurnFormat) -> list[Trajectory]:
+    """Replay episodes of a file in the environment, and keep those that succeed there.
+
+    Args:
+        path: JSON lines with `seed` and `replies`, a list of texts; such as the `trajectories.jsonl` of any run.
+        env: The environment that they were played in.
+        form: How the policy to be trained writes conversations.
+
+    Raises:
+        ValueError: If there is no such file, a line is not as described, or no episode succeeds.
+    """
+    if not path.is_file():
+        raise ValueError(f"--demonstrations {path}: allowed are oracle, none, or an existing file of episodes")
+    episodes = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            recorded = json.loads(line)
+            seed, replies = int(recorded["seed"]), [str(reply) for reply in recorded["replies"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"--demonstrations {path}, line {number}: expected seed and replies ({error!r})") from error
+        episodes.append(demonstrate(env, ReplayAgent(replies), form, seed))
+    kept = [episode for episode in episodes if episode.success]
+    if not kept:
+        raise ValueError(f"--demonstrations {path}: none of its {len(episodes)} episodes succeeds in {env}")
+    return kept

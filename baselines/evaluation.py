@@ -93,9 +93,7 @@ def play(env: Env, agent: Agent, seeds: Sequence[int]) -> list[Trajectory]:
         episode = Trajectory(seed=seed, level_id=str(info.get("level_id", "")))
         while not (episode.terminated or episode.truncated):
             observation, reward, episode.terminated, episode.truncated, info = env.step(agent.act(observation))
-            episode.rewards.append(float(reward))
-            episode.infos.append(info)
-        episode.success = bool(info.get("success", episode.terminated and float(reward) > 0))
+            episode.record_turn(float(reward), info)
         episodes.append(episode)
     return episodes
 

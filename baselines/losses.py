@@ -50,3 +50,11 @@ def approximate_kl(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
     """
     log_ratio = log_probs - old_log_probs
     return (log_ratio.exp() - 1 - log_ratio).sum()
+
+
+def kl_to_reference(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
+    """Estimate of KL(present || reference), summed over tokens that the present policy sampled; differentiable, in nats.
+
+    Source: the same estimator, as the KL term of GRPO (arXiv:2402.03300, equation 4).
+    """
+    return approximate_kl(reference_log_probs, log_probs)

@@ -92,6 +92,12 @@ class Optimizer:
         self._adamw = torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.95), weight_decay=weight_decay)
         self._muon = Muon(matrices, lr=0.0) if matrices else None
 
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        self._adamw.zero_grad()
+        if self._muon:
+            self._muon.zero_grad()
+
     def step(self, learning_rate: float) -> None:
         """Move along the present gradients."""
         self._adamw.param_groups[0]["lr"] = learning_rate

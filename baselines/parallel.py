@@ -35,7 +35,13 @@ class Workers:
         self._threads = ThreadPoolExecutor(count)
 
     def rollout(
-        self, model: PolicyModel, envs: Sequence[Env], seeds: Sequence[int], *, groups: Sequence[int] | None = None, **policy: Any
+        self,
+        model: PolicyModel,
+        envs: Sequence[Env],
+        seeds: Sequence[int],
+        groups: Sequence[int] | None = None,
+        noise_seeds: Sequence[int] | None = None,
+        **policy: Any,
     ) -> list[Trajectory]:
         """One episode for each seed, as `collect_rollout`, a share of the episodes and environments to each thread.
 
@@ -44,15 +50,20 @@ class Workers:
             envs: At least one for each worker.
             seeds: The seed of each episode.
             groups: The group of each episode.
+            noise_seeds: The luck of each episode.
             policy: Further arguments of `LLMPolicy`.
         """
         size = -(-len(seeds) // self.count)
 
         def share(worker: int) -> list[Trajectory]:
-            first, mine = worker * size, seeds[worker * size : (worker + 1) * size]
-            own = groups[first : first + size] if groups is not None else None
+            mine = slice(worker * size, (worker + 1) * size)
             return collect_rollout(
-                LLMPolicy(model, **policy), envs[worker :: self.count], mine, groups=own, first_index=first
+                LLMPolicy(model, **policy),
+                envs[worker :: self.count],
+                seeds[mine],
+                groups=groups and groups[mine],
+                noise_seeds=noise_seeds and noise_seeds[mine],
+                first_index=worker * size,
             )
 
         return [trajectory for part in self._threads.map(share, range(self.count)) for trajectory in part]

@@ -50,37 +50,64 @@ def train_sft(
     validate: Callable[[], float],
     workers: Workers,
     folder: RunFolder,
-    rng: np.random.Generator,
-) -> float:
-    """Train until the stop rule; the model ends with the weights of its best epoch.
+    order: Callable[[int], np.random.Generator],
+) -> None:
+    """Train until the stop rule; the model ends with the weights of its best epoch, which are saved as `sft`.
 
-    Returns:
-        The best validation success.
+    Args:
+        model: Where training starts.
+        demonstrations: What to imitate: the tokens with `policy_mask` 1.
+        settings: How.
+        validate: Success on the validation levels.
+        workers: Share the work.
+        folder: Takes metrics, weights and state; an interrupted run goes on from its last epoch.
+        order: The stream that shuffles the demonstrations of an epoch.
     """
     optimizer = Optimizer(model, settings.optimizer, weight_decay=0.01)
-    batches = max(1, len(demonstrations) // settings.batch)
-    best, since, steps = -1.0, 0, 0
-    bar = tqdm(range(settings.epochs), desc="SFT", unit="epoch")
+    best, since, first = -1.0, 0, 0
+    state = folder.state_of("sft")
+    if state:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        best, since, first = state["best"], state["since"], state["step"]
+    bar = tqdm(range(first, settings.epochs if since < settings.patience else first), desc="SFT", unit="epoch")
     for epoch in bar:
-        losses = []
-        for batch in np.array_split(rng.permutation(len(demonstrations)), batches):
-            losses.append(_set_gradients(model, [demonstrations[index] for index in batch], settings, workers))
-            share = min(1.0, (steps + 1) / _WARM_UP) * (1 - steps / (settings.epochs * batches))
-            optimizer.step(settings.learning_rate * share)
-            steps += 1
+        loss = _epoch(model, optimizer, demonstrations, settings, workers, order(epoch), epoch)
         success = validate()
-        folder.log("sft", epoch, {"loss": float(np.mean(losses)), "validation_success": success})
+        folder.log("sft", epoch, {"loss": loss, "validation_success": success})
+        since += 1
         if success > best:
             best, since = success, 0
             folder.save_model("sft", model)
-        else:
-            since += 1
-        bar.set_postfix(loss=f"{np.mean(losses):.3f}", success=f"{success:.3f}", best=f"{best:.3f}")
+        bar.set_postfix(loss=f"{loss:.3f}", success=f"{success:.3f}", best=f"{best:.3f}")
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "best": best, "since": since}
+        folder.save_state("sft", epoch + 1, **saved)
         if since >= settings.patience:
             break
     bar.close()
     folder.load_model("sft", model)
-    return best
+
+
+def _epoch(
+    model: PolicyModel,
+    optimizer: Optimizer,
+    demonstrations: Sequence[Trajectory],
+    settings: SFTSettings,
+    workers: Workers,
+    order: np.random.Generator,
+    epoch: int,
+) -> float:
+    """One pass over the demonstrations; returns the mean loss."""
+    batches = np.array_split(
+        order.permutation(len(demonstrations)), max(1, len(demonstrations) // settings.batch)
+    )
+    losses = []
+    for index, batch in enumerate(batches):
+        step = epoch * len(batches) + index
+        losses.append(_set_gradients(model, [demonstrations[each] for each in batch], settings, workers))
+        share = min(1.0, (step + 1) / _WARM_UP) * (1 - step / (settings.epochs * len(batches)))
+        optimizer.step(settings.learning_rate * share)
+    return float(np.mean(losses))
 
 
 def _set_gradients(model: PolicyModel, batch: list[Trajectory], settings: SFTSettings, workers: Workers) -> float:

@@ -14,8 +14,11 @@ import torch
 from turngym.agents import LLMPolicy, Trajectory, collect_rollout, tiny
 from turngym.agents.models import PolicyModel
 from turngym.baselines import ppo_llm
+from turngym.baselines.advantages import gae
 from turngym.baselines.parallel import Workers
-from turngym.baselines.ppo_llm import Args, Run, batch_gradients, make_samples
+from turngym.baselines.ppo_llm import Args, batch_gradients
+from turngym.baselines.run import Run
+from turngym.baselines.samples import Sample, make_samples
 
 ROOT = Path(__file__).parents[2]
 SMALL = Args(workers=1, max_new_tokens=3)
@@ -41,20 +44,24 @@ def run_with(model: PolicyModel, args: Args = SMALL, workers: int = 1) -> Run:
     return Run(args, model, {}, Workers(workers), folder=None)
 
 
+def samples_of(trajectories: list[Trajectory]) -> list[Sample]:
+    return make_samples(trajectories, gae, turn_gamma=0.95, turn_lambda=0.95)
+
+
 def gradients(model: PolicyModel, samples: list, args: Args = SMALL, workers: int = 1) -> list[torch.Tensor]:
     batch_gradients(run_with(model, args, workers), samples)
     return [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
 
 
 def test_the_first_ratio_is_one(model, trajectories) -> None:
-    metrics = batch_gradients(run_with(model), make_samples(trajectories, SMALL))
+    metrics = batch_gradients(run_with(model), samples_of(trajectories))
     assert metrics["ratio_error"] < 1e-4
     assert metrics["clip_fraction"] == 0.0
     assert abs(metrics["approximate_kl"]) < 1e-6
 
 
 def test_one_batch_of_eight_is_eight_batches_of_one(model, trajectories) -> None:
-    samples = make_samples(trajectories, SMALL)
+    samples = samples_of(trajectories)
     whole = gradients(model, samples, Args(max_tokens=10**6))
     split = gradients(model, samples, Args(max_tokens=1))
     shared, again = (gradients(model, samples, Args(max_tokens=1), workers=2) for _ in range(2))
@@ -85,7 +92,7 @@ def test_only_positions_before_sampled_tokens_are_trained(model, trajectories) -
 
 
 def test_what_stands_at_observation_logits_does_not_matter(model, trajectories) -> None:
-    samples = make_samples(trajectories, SMALL)
+    samples = samples_of(trajectories)
     before = batch_gradients(run_with(model), samples)
     sampled = {at - 1 for at in samples[0].trajectory.policy_positions()}
     hidden = PolicyModel.hidden
@@ -112,23 +119,23 @@ def test_no_reward_at_all_stays_finite(model, turns) -> None:
     played = collect_rollout(LLMPolicy(model, max_new_tokens=2), envs, [0, 1])
     for each in played:
         each.rewards = [0.0] * each.turns
-    metrics = batch_gradients(run_with(model), make_samples(played, SMALL))
+    metrics = batch_gradients(run_with(model), samples_of(played))
     assert all(map(math.isfinite, metrics.values()))
     assert all(bool(weight.grad.isfinite().all()) for weight in model.parameters() if weight.grad is not None)
-    single = make_samples(played[:1], SMALL)
+    single = samples_of(played[:1])
     assert all(map(math.isfinite, batch_gradients(run_with(model), single).values()))
 
 
 def test_a_spoiled_sample_teaches_nothing(model, trajectories) -> None:
-    assert len(make_samples(trajectories, SMALL)) == 8
+    assert len(samples_of(trajectories)) == 8
     trajectories[3].valid = False
-    samples = make_samples(trajectories, SMALL)
+    samples = samples_of(trajectories)
     trajectories[3].valid = True
     assert [sample.trajectory.seed for sample in samples] == [0, 1, 2, 4, 5, 6, 7]
 
 
 def test_advantages_are_white_over_all_sampled_tokens(model, trajectories) -> None:
-    advantages = torch.cat([sample.advantages for sample in make_samples(trajectories, SMALL)])
+    advantages = torch.cat([sample.advantages for sample in samples_of(trajectories)])
     assert abs(advantages.mean()) < 1e-6
     assert abs(advantages.std(unbiased=False) - 1) < 1e-5
 
@@ -150,6 +157,8 @@ BAD_INPUT = {
     "an unknown argument": (["--env-args", "colour=blue"], "colour"),
     "no argument at all": (["--env-args", "size"], "name=value"),
     "a negative seed": (["--seed", "-1"], "--seed must be at least 0, got -1"),
+    "no such demonstrations": (["--demonstrations", "expert"], "allowed are oracle, none, or an existing file"),
+    "nothing to go on with": (["--resume", "nowhere"], "no run was begun here"),
     "no workers": (["--workers", "0"], "--workers must be at least 1, got 0"),
 }
 
@@ -157,7 +166,9 @@ BAD_INPUT = {
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input_gives_one_clear_line_and_code_2(case, tmp_path, capsys) -> None:
     arguments, expected = BAD_INPUT[case]
-    assert ppo_llm.main([*arguments, "--output-dir", str(tmp_path / "run")]) == 2
+    if "--resume" not in arguments:
+        arguments = [*arguments, "--output-dir", str(tmp_path / "run")]
+    assert ppo_llm.main(arguments) == 2
     message = capsys.readouterr().err
     assert expected in message
     assert len(message.strip().splitlines()) == 1

@@ -1,0 +1,229 @@
+"""What every recipe begins and ends with: settings, environments, model and folder; imitation; the closing table."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from turngym.agents.models import PolicyModel, load_policy_model
+from turngym.agents.scripted import OracleAgent, RandomAgent
+from turngym.agents.trajectory import Trajectory
+from turngym.baselines.demonstrations import load_demonstrations, oracle_demonstrations
+from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, make_envs, parse_arguments
+from turngym.baselines.evaluation import Score, play, score_trajectories, table
+from turngym.baselines.parallel import Workers
+from turngym.baselines.plots import learning_curve
+from turngym.baselines.run_folder import RunFolder, default_folder
+from turngym.baselines.sft import SFTSettings, train_sft
+
+_MOST_ENVS = 256
+_DEMONSTRATION_LEVELS, _SFT_ORDER = range(2)
+
+
+@dataclass(frozen=True)
+class CommonArgs:
+    """Settings that every recipe shares."""
+
+    env_id: str = "TextFrozenLake-v0"
+    """A registered id, or module:Id to import yours first."""
+    env_args: tuple[str, ...] = ()
+    """Arguments of the environment as name=value, for example size=5 success_rate=0.8."""
+    model: str = "tiny"
+    """tiny (from scratch, no download), a folder with a saved transformers model, or a hub id."""
+    split: Literal["train", "validation", "test"] = "test"
+    """The levels of the closing table. Nothing is selected on them."""
+    output_dir: Path | None = None
+    """An empty or new folder for the run; by default runs/<id>-<seed>-<time>."""
+    resume: Path | None = None
+    """The folder of an interrupted run, to go on with under its own settings; no other setting may stand beside it."""
+    seed: int = 0
+    """Decides weights, levels, luck and sampling."""
+    quick: bool = False
+    """A complete run in about a minute, to try a setup. Its figures are not a result."""
+    workers: int = 2
+    """Threads that share rollouts and updates; one a core."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon for a model from scratch; adamw for a pretrained one."""
+
+    demonstrations: str = "oracle"
+    """Where imitation starts from: oracle (of the environment), none, or a file with lines of seed and replies."""
+    demonstration_episodes: int = 500
+    """How many training levels the oracle plays. Fixed: more would raise the start, and hide what RL adds."""
+    sft_epochs: int = 40
+    """At most so many passes over the demonstrations."""
+    sft_patience: int = 8
+    """SFT ends after so many epochs without a better validation score, and keeps its best weights."""
+    sft_batch: int = 32
+    """Demonstrations in an optimiser step."""
+    sft_learning_rate: float = 2e-3
+    """Peak learning rate of SFT; for a pretrained model of 100M parameters or more try 1e-5 to 1e-4."""
+
+    max_new_tokens: int = 8
+    """Longest reply in tokens, its end token included."""
+    max_tokens: int = 2048
+    """Padded tokens in a micro-batch: bounds memory; changes no result beyond rounding."""
+    checkpoint_every: int = 5
+    """Iterations between saved states, from which --resume goes on."""
+    validate_every: int = 10
+    """Iterations between validations; the best validated weights are kept."""
+    validation_episodes: int = 256
+    """Episodes of a validation, greedy."""
+    evaluation_episodes: int = 1000
+    """Episodes of each row of the closing table, greedy."""
+
+
+_AT_LEAST_ONE = """workers demonstration_episodes sft_epochs sft_patience sft_batch max_new_tokens max_tokens
+    checkpoint_every validate_every validation_episodes evaluation_episodes episodes epochs minibatches group_size""".split()  # noqa: SIM905
+_AT_LEAST_ZERO = ["seed", "iterations", "critic_warmup"]
+
+AnyArgs = TypeVar("AnyArgs", bound=CommonArgs)
+
+
+def check(args: CommonArgs) -> None:
+    """Raise `ValueError` for a number that is out of range."""
+    for name, least in {**dict.fromkeys(_AT_LEAST_ONE, 1), **dict.fromkeys(_AT_LEAST_ZERO, 0)}.items():
+        value = getattr(args, name, least)
+        if value < least:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
+
+
+def limited(args: AnyArgs, **most: int) -> AnyArgs:
+    """The same settings with some numbers cut down, for `--quick`."""
+    common = {"demonstration_episodes": 300, "sft_epochs": 6, "validation_episodes": 128, "evaluation_episodes": 200}
+    limits = {**common, "validate_every": 4, **most}
+    return dataclasses.replace(args, **{name: min(value, getattr(args, name)) for name, value in limits.items()})
+
+
+@dataclass
+class Run:
+    """What a recipe works with."""
+
+    args: Any
+    model: PolicyModel
+    envs: dict[str, list[Env]]
+    workers: Workers
+    folder: RunFolder
+
+    def rng(self, *purpose: int) -> np.random.Generator:
+        """A stream for one purpose, so that a step depends on nothing before it but the weights."""
+        return np.random.default_rng([self.args.seed, *purpose])
+
+    def rollout(
+        self,
+        split: str,
+        seeds: list[int],
+        *,
+        temperature: float,
+        seed: list[int],
+        groups: list[int] | None = None,
+        noise_seeds: list[int] | None = None,
+    ) -> list[Trajectory]:
+        """Episodes of the present policy."""
+        settings = {"temperature": temperature, "max_new_tokens": self.args.max_new_tokens, "seed": seed}
+        return self.workers.rollout(self.model, self.envs[split], seeds, groups, noise_seeds, **settings)
+
+    def validate(self) -> float:
+        """Greedy success on the validation levels."""
+        seeds = held_out_seeds("validation", self.args.validation_episodes)
+        return float(np.mean([each.success for each in self.rollout("validation", seeds, temperature=0.0, seed=[0])]))
+
+
+def prepare(args: CommonArgs, count: int) -> Run:
+    """Make everything that a wrong setting can spoil, before anything takes time.
+
+    Args:
+        args: The settings; with `resume`, those of the run that is gone on with.
+        count: Environments to make of each split.
+
+    Raises:
+        ValueError: With one line that names the setting and says what is allowed.
+    """
+    check(args)
+    if args.demonstrations not in ("oracle", "none") and not Path(args.demonstrations).is_file():
+        raise ValueError(f"--demonstrations {args.demonstrations}: allowed are oracle, none, or an existing file")
+    workers = Workers(args.workers)
+    arguments = parse_arguments(args.env_args)
+    splits = {"train", "validation", args.split}
+    envs = {split: make_envs(args.env_id, split, min(count, _MOST_ENVS), arguments) for split in splits}
+    if args.demonstrations == "oracle" and not envs["train"][0].has_wrapper_attr("oracle_action"):
+        raise ValueError(f"--demonstrations oracle: {args.env_id} has no oracle_action; use none, or a file of episodes")
+    model = load_policy_model(args.model, seed=args.seed)
+    if args.resume:
+        folder = RunFolder.reopen(args.resume)
+    else:
+        folder = RunFolder.create(args.output_dir or default_folder(args.env_id, args.seed), dataclasses.asdict(args))
+    return Run(args, model, envs, workers, folder)
+
+
+def resumed(args: AnyArgs) -> AnyArgs:
+    """The settings of the run that `--resume` names.
+
+    Raises:
+        ValueError: If another setting stands beside `--resume`, or there is no run to go on with.
+    """
+    assert args.resume is not None
+    if dataclasses.replace(args, resume=None) != type(args)():
+        raise ValueError(f"--resume {args.resume} goes on under the run's own settings: leave the other settings out")
+    saved = RunFolder.reopen(args.resume).read_config()
+    saved |= {"resume": args.resume, "output_dir": None, "env_args": tuple(saved["env_args"])}
+    return type(args)(**saved)
+
+
+def imitate(run: Run) -> None:
+    """Supervised fine-tuning on demonstrations; the model ends with its best weights, which are saved as `sft`."""
+    args = run.args
+    if args.demonstrations == "oracle":
+        seeds = run.rng(_DEMONSTRATION_LEVELS).integers(TRAIN_SEEDS, size=args.demonstration_episodes).tolist()
+        bar = tqdm(seeds, desc="demonstrations", unit="episode")
+        demonstrations = oracle_demonstrations(run.envs["train"][0], run.model.format, bar)
+    else:
+        demonstrations = load_demonstrations(Path(args.demonstrations), run.envs["train"][0], run.model.format)
+    settings = SFTSettings(
+        epochs=args.sft_epochs,
+        patience=args.sft_patience,
+        batch=args.sft_batch,
+        optimizer=args.optimizer,
+        learning_rate=args.sft_learning_rate,
+        max_tokens=args.max_tokens,
+    )
+    train_sft(run.model, demonstrations, settings, run.validate, run.workers, run.folder, lambda e: run.rng(_SFT_ORDER, e))
+
+
+def reference_scores(run: Run) -> dict[str, Score]:
+    """Random agent and oracle on the levels of the closing table, as far as the environment knows them."""
+    env, seeds = run.envs[run.args.split][0], held_out_seeds(run.args.split, run.args.evaluation_episodes)
+    episodes: dict[str, list[Trajectory]] = {}
+    if env.has_wrapper_attr("random_action"):
+        episodes["random"] = play(env, RandomAgent(env, seed=run.args.seed), seeds)
+    if env.has_wrapper_attr("oracle_action"):
+        episodes["oracle"] = play(env, OracleAgent(env), seeds)
+    reference = tuple(
+        float(np.mean([each.success for each in episodes[name]])) if name in episodes else bound
+        for name, bound in (("random", 0.0), ("oracle", 1.0))
+    )
+    return {name: score_trajectories(played, reference) for name, played in episodes.items()}
+
+
+def report(run: Run) -> dict[str, Any]:
+    """Evaluate what was trained, write summary and learning curve, and print the closing table."""
+    args, scores = run.args, reference_scores(run)
+    reference = tuple(scores[name].success if name in scores else float(name == "oracle") for name in ("random", "oracle"))
+    seeds = held_out_seeds(args.split, args.evaluation_episodes)
+    rows = {name: score for name, score in scores.items() if name == "random"}
+    for name in ("sft", "ppo"):
+        if run.folder.has_model(name):
+            run.folder.load_model(name, run.model)
+            rows[name] = score_trajectories(run.rollout(args.split, seeds, temperature=0.0, seed=[0]), reference)
+    rows |= {name: score for name, score in scores.items() if name == "oracle"}
+    summary = {"env_id": args.env_id, "seed": args.seed, "split": args.split, "quick": args.quick}
+    summary |= {"wall_s": round(run.folder.wall_s, 1), **{name: score.to_dict() for name, score in rows.items()}}
+    title = f"{args.env_id}, {args.model}, seed {args.seed}"
+    learning_curve(run.folder.read_metrics(), reference, title, run.folder.path / "learning_curve.png")
+    run.folder.finish(summary)
+    print(f"\n{args.env_id}, {args.split} levels, greedy replies{', --quick: not a result' if args.quick else ''}")
+    print(table(rows))
+    print(f"\n{run.folder.wall_s / 60:.1f} minutes; run folder: {run.folder.path}")
+    return summary
