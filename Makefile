@@ -8,7 +8,7 @@ PACKAGE := setup.cfg pyproject.toml constraints.txt
 
 $(VENV)/installed: $(PACKAGE)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[llm,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[llm,sb3,trl,multiagent,dev]"
 	touch $@
 
 train: $(VENV)/installed  ## Oracle demonstrations, SFT and PPO of the tiny policy on TextFrozenLake-v0

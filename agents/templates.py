@@ -28,7 +28,6 @@ class TurnFormat:
         """Ids of message text. Control tokens spelled out in it are encoded as plain characters."""
         return list(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
-
     def prompt(self, instructions: str) -> list[int]:
         """What stands before the first observation."""
         return [*self.opening, *self.encode(f"{instructions}\n\n" if instructions else "")]
@@ -79,7 +78,9 @@ def _pieces(tokenizer: Any) -> tuple[str, str, str]:
     rest = second.removeprefix(first + marks[1])
     turn_change, _, tail = rest.partition(marks[2])
     if not second.startswith(first + marks[1]) or tail != reply_opening:
-        raise ValueError("this chat template rewrites earlier messages; a history that only grows cannot be built from it")
+        raise ValueError(
+            "this chat template rewrites earlier messages; a history that only grows cannot be built from it"
+        )
     return opening, reply_opening, turn_change
 
 

@@ -18,7 +18,7 @@ _VOCABULARY_SIZE = 1024
 _ROPE_THETA = 100.0
 """Episodes are hundreds of tokens long, not thousands: this spends the rotations on the distances that occur."""
 
-_GLYPHS = "_ # O G P X √ S B . @ $ * + ? | - > < ^ v".split()
+_GLYPHS = "_ # O G P X √ S B . @ $ * + ? | - > < ^ v 0 1 2 3 4 5 6 7 8 9".split()
 _WORDS = """
 Left Down Right Up || Push Stay
 You you walk on a frozen lake is ice hole the goal Reach ends game Reply with one of to moves move joined by each
@@ -26,7 +26,8 @@ The slippery goes where intend probability else its sides intended and slid edge
 could not read At most are allowed in reply Nothing happened turns left turn actions action
 I am at go then next will be plan after from here step steps box boxes wall target player floor push row column
 pull arm arms machine Phoenix Dragon Pull reward paid High Low
-<think> </think> <answer> </answer> <code> </code> <interpreter> </interpreter>
+Each an average can more own pays shown side that two way Think first act write your thought answer where as described
+above <think> </think> <answer> </answer> <code> </code> <interpreter> </interpreter>
 def return for while if print import range int str len sum max min True False None
 path cost anchor waypoint budget start map free obstacle unreachable Sokoban every onto only pushed
 """.split()  # noqa: SIM905

@@ -78,7 +78,9 @@ def load_demonstrations(path: Path, env: Env, form: TurnFormat) -> list[Trajecto
             recorded = json.loads(line)
             seed, replies = int(recorded["seed"]), [str(reply) for reply in recorded["replies"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"--demonstrations {path}, line {number}: expected seed and replies ({error!r})") from error
+            raise ValueError(
+                f"--demonstrations {path}, line {number}: expected seed and replies ({error!r})"
+            ) from error
         episodes.append(demonstrate(env, ReplayAgent(replies), form, seed))
     kept = [episode for episode in episodes if episode.success]
     if not kept:

@@ -31,7 +31,9 @@ def make_envs(env_id: str, split: str, count: int, arguments: Mapping[str, Any])
             arguments = {**arguments, "split": split}
         envs = [gymnasium.make(env_id, **arguments) for _ in range(count)]
     except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound, ModuleNotFoundError) as error:
-        raise ValueError(f"--env-id {env_id}: {error} Allowed are {', '.join(ENV_IDS)}, or module:Id of your own") from error
+        raise ValueError(
+            f"--env-id {env_id}: {error} Allowed are {', '.join(ENV_IDS)}, or module:Id of your own"
+        ) from error
     except (gymnasium.error.Error, ValueError, TypeError) as error:
         raise ValueError(f"--env-id {env_id} with {dict(arguments)}: {error}") from error
     for space in (envs[0].observation_space, envs[0].action_space):

@@ -14,6 +14,9 @@ _ROUNDS = 5
 MUON_SCALE = 10.0
 """Muon's steps are orthogonal matrices: its learning rate is a multiple of AdamW's for the other parameters."""
 
+HEAD_SCALE = 10.0
+"""The value head starts from nothing on a trunk that is already trained, and must keep up with the policy."""
+
 
 class Muon(torch.optim.Optimizer):
     """Momentum whose update is brought close to an orthogonal matrix, for weight matrices alone.
@@ -88,8 +91,12 @@ class Optimizer:
             raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {name!r}")
         matrices = [weight for weight in _block_matrices(model) if name == "muon"]
         taken = {id(weight) for weight in matrices}
-        others = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in taken]
-        self._adamw = torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.95), weight_decay=weight_decay)
+        named = [(n, w) for n, w in model.named_parameters() if w.requires_grad and id(w) not in taken]
+        groups = [
+            {"params": [weight for name, weight in named if not name.startswith("value_head")], "scale": 1.0},
+            {"params": [weight for name, weight in named if name.startswith("value_head")], "scale": HEAD_SCALE},
+        ]
+        self._adamw = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.95), weight_decay=weight_decay)
         self._muon = Muon(matrices, lr=0.0) if matrices else None
 
     def zero_grad(self) -> None:
@@ -100,7 +107,8 @@ class Optimizer:
 
     def step(self, learning_rate: float) -> None:
         """Move along the present gradients."""
-        self._adamw.param_groups[0]["lr"] = learning_rate
+        for group in self._adamw.param_groups:
+            group["lr"] = group["scale"] * learning_rate
         self._adamw.step()
         if self._muon:
             self._muon.param_groups[0]["lr"] = MUON_SCALE * learning_rate

@@ -60,17 +60,17 @@ except ModuleNotFoundError as error:
 class Args(CommonArgs):
     """Train a policy on a text environment and report success on held-out levels."""
 
-    iterations: int = 120
+    iterations: int = 300
     """Rollout and update, so many times."""
     episodes: int = 256
     """Episodes in a rollout."""
     group_size: int = 1
     """Episodes on each level; they differ in luck and sampling. With 2 or more, group_reward_std is logged."""
-    epochs: int = 2
+    epochs: int = 1
     """Passes over each rollout."""
-    minibatches: int = 4
+    minibatches: int = 2
     """Optimiser steps in a pass."""
-    learning_rate: float = 5e-4
+    learning_rate: float = 7e-4
     """Peak learning rate of PPO: up over 5 iterations, then linearly down to a tenth. Pretrained: 1e-6 to 1e-5."""
     estimator: Literal["gae", "bi_level"] = "gae"
     """Advantages over tokens in one pass, or over turns and then inside them (advantages.py)."""
@@ -84,7 +84,7 @@ class Args(CommonArgs):
     """The probability ratio may rise to 1 plus this."""
     value_clip: float = 0.5
     """The critic's estimate may move by this much in an update, in units of the return."""
-    value_coefficient: float = 0.5
+    value_coefficient: float = 1.0
     """Weight of the critic's loss."""
     entropy_coefficient: float = 0.005
     """Weight of the entropy bonus."""
@@ -160,7 +160,9 @@ def play(run: Run, iteration: int) -> list[Trajectory]:
     groups = np.arange(args.episodes) // args.group_size
     luck = run.rng(_LUCK, iteration).integers(TRAIN_SEEDS, size=args.episodes).tolist() if args.group_size > 1 else None
     seed = [args.seed, iteration]
-    return run.rollout("train", levels[groups].tolist(), temperature=1.0, seed=seed, groups=groups.tolist(), noise_seeds=luck)
+    return run.rollout(
+        "train", levels[groups].tolist(), temperature=1.0, seed=seed, groups=groups.tolist(), noise_seeds=luck
+    )
 
 
 def iterate(run: Run, optimizer: Optimizer, reference: PolicyModel | None, iteration: int) -> dict[str, float]:
@@ -217,7 +219,9 @@ def reinforce(run: Run) -> None:
                 best = metrics["validation_success"]
                 folder.save_model("ppo", run.model)
         folder.log("ppo", iteration, metrics)
-        bar.set_postfix(success=f"{metrics['success']:.3f}", validation=f"{best:.3f}", entropy=f"{metrics['entropy']:.2f}")
+        bar.set_postfix(
+            success=f"{metrics['success']:.3f}", validation=f"{best:.3f}", entropy=f"{metrics['entropy']:.2f}"
+        )
         if (iteration + 1) % args.checkpoint_every == 0:
             weights = run.model.state_dict()
             folder.save_state("ppo", iteration + 1, model=weights, optimizer=optimizer.state_dict(), best=best)

@@ -50,7 +50,7 @@ class CommonArgs:
 
     demonstrations: str = "oracle"
     """Where imitation starts from: oracle (of the environment), none, or a file with lines of seed and replies."""
-    demonstration_episodes: int = 500
+    demonstration_episodes: int = 300
     """How many training levels the oracle plays. Fixed: more would raise the start, and hide what RL adds."""
     sft_epochs: int = 40
     """At most so many passes over the demonstrations."""
@@ -67,7 +67,7 @@ class CommonArgs:
     """Padded tokens in a micro-batch: bounds memory; changes no result beyond rounding."""
     checkpoint_every: int = 5
     """Iterations between saved states, from which --resume goes on."""
-    validate_every: int = 10
+    validate_every: int = 20
     """Iterations between validations; the best validated weights are kept."""
     validation_episodes: int = 256
     """Episodes of a validation, greedy."""
@@ -92,7 +92,7 @@ def check(args: CommonArgs) -> None:
 
 def limited(args: AnyArgs, **most: int) -> AnyArgs:
     """The same settings with some numbers cut down, for `--quick`."""
-    common = {"demonstration_episodes": 300, "sft_epochs": 6, "validation_episodes": 128, "evaluation_episodes": 200}
+    common = {"demonstration_episodes": 300, "sft_epochs": 8, "validation_episodes": 128, "evaluation_episodes": 200}
     limits = {**common, "validate_every": 4, **most}
     return dataclasses.replace(args, **{name: min(value, getattr(args, name)) for name, value in limits.items()})
 
@@ -149,7 +149,9 @@ def prepare(args: CommonArgs, count: int) -> Run:
     splits = {"train", "validation", args.split}
     envs = {split: make_envs(args.env_id, split, min(count, _MOST_ENVS), arguments) for split in splits}
     if args.demonstrations == "oracle" and not envs["train"][0].has_wrapper_attr("oracle_action"):
-        raise ValueError(f"--demonstrations oracle: {args.env_id} has no oracle_action; use none, or a file of episodes")
+        raise ValueError(
+            f"--demonstrations oracle: {args.env_id} has no oracle_action; use none, or a file of episodes"
+        )
     model = load_policy_model(args.model, seed=args.seed)
     if args.resume:
         folder = RunFolder.reopen(args.resume)
@@ -189,7 +191,9 @@ def imitate(run: Run) -> None:
         learning_rate=args.sft_learning_rate,
         max_tokens=args.max_tokens,
     )
-    train_sft(run.model, demonstrations, settings, run.validate, run.workers, run.folder, lambda e: run.rng(_SFT_ORDER, e))
+    train_sft(
+        run.model, demonstrations, settings, run.validate, run.workers, run.folder, lambda e: run.rng(_SFT_ORDER, e)
+    )
 
 
 def reference_scores(run: Run) -> dict[str, Score]:
@@ -210,7 +214,9 @@ def reference_scores(run: Run) -> dict[str, Score]:
 def report(run: Run) -> dict[str, Any]:
     """Evaluate what was trained, write summary and learning curve, and print the closing table."""
     args, scores = run.args, reference_scores(run)
-    reference = tuple(scores[name].success if name in scores else float(name == "oracle") for name in ("random", "oracle"))
+    reference = tuple(
+        scores[name].success if name in scores else float(name == "oracle") for name in ("random", "oracle")
+    )
     seeds = held_out_seeds(args.split, args.evaluation_episodes)
     rows = {name: score for name, score in scores.items() if name == "random"}
     for name in ("sft", "ppo"):

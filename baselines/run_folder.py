@@ -1,4 +1,4 @@
-"""A run's folder: settings, metrics, curves, checkpoints and the closing summary. Files are written whole or not at all."""
+"""A run's folder: settings, metrics, curves, checkpoints and summary. Files are written whole or not at all."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _GROWING = ("metrics.jsonl", "trajectories.jsonl")
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file beside its place and move it there in one step: a reader, and a crash, see the old one or the new."""
+    """Write a file beside its place and move it there: a reader, and a crash, see the old one or the new."""
     scratch = path.with_name(path.name + ".part")
     write(scratch)
     os.replace(scratch, path)

@@ -32,7 +32,9 @@ class Sample:
     reference_log_probs: Tensor
 
 
-def make_samples(trajectories: Sequence[Trajectory], estimator: Callable[..., Floats], **discounts: float) -> list[Sample]:
+def make_samples(
+    trajectories: Sequence[Trajectory], estimator: Callable[..., Floats], **discounts: float
+) -> list[Sample]:
     """Estimate advantages, and whiten them over all sampled tokens of the rollout.
 
     Args:

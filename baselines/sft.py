@@ -98,9 +98,7 @@ def _epoch(
     epoch: int,
 ) -> float:
     """One pass over the demonstrations; returns the mean loss."""
-    batches = np.array_split(
-        order.permutation(len(demonstrations)), max(1, len(demonstrations) // settings.batch)
-    )
+    batches = np.array_split(order.permutation(len(demonstrations)), max(1, len(demonstrations) // settings.batch))
     losses = []
     for index, batch in enumerate(batches):
         step = epoch * len(batches) + index

@@ -28,3 +28,8 @@ def _register(env_id: str, entry_point: str, **kwargs: object) -> None:
 
 
 _register("TextFrozenLake-v0", "turngym.envs.frozen_lake:TextFrozenLakeEnv")
+_register("TextFrozenLakeSlippery-v0", "turngym.envs.frozen_lake:TextFrozenLakeEnv", success_rate=0.8, max_turns=20)
+_register("TextFrozenLake8x8-v0", "turngym.envs.frozen_lake:TextFrozenLakeEnv", size=8, max_turns=24)
+_register("RagenFrozenLake-v0", "turngym.envs.ragen_frozen_lake:RagenFrozenLakeEnv")
+_register("Bandit-v0", "turngym.envs.bandit:BanditEnv")
+_register("BanditReversed-v0", "turngym.envs.bandit:BanditEnv", risky="Phoenix")

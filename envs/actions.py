@@ -21,7 +21,7 @@ def parse_moves(text: str, codes: Mapping[str, int], limit: int) -> tuple[int, .
     """Read one or several moves, all or nothing.
 
     Args:
-        text: The reply. Surrounding white space is ignored, case does not matter, and nothing but moves may stand in it.
+        text: The reply. Surrounding white space is ignored, case does not matter, and nothing but moves may be in it.
         codes: Move names in lower case, and the code of each.
         limit: How many moves, joined by `||`, one reply may hold; at least 1.
 

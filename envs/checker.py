@@ -8,10 +8,8 @@ import pickle
 import random
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -20,6 +18,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector.utils import create_shared_memory
 
 from turngym.envs.errors import ContractError
+from turngym.envs.probe import Probe, Turn, kind_of, short
 
 GARBAGE = (
     "",
@@ -33,14 +32,14 @@ GARBAGE = (
     "-1",
     "x" * 100_000,
 )
-"""What a model may write by mistake: nothing, white space, NUL, half a surrogate pair, other scripts, tags, far too much."""
+"""What a model may write by mistake: nothing, blanks, NUL, half a surrogate pair, other scripts, tags, far too much."""
 
-_STEP_INFO = {"action_is_valid": bool, "action_is_effective": bool, "success": bool, "state_key": str}
-_RESET_INFO = {"level_id": str, "instructions": str, "state_key": str}
-_MAX_TURNS = 10_000
+_STEP_INFO: dict[str, type] = {"action_is_valid": bool, "action_is_effective": bool, "success": bool, "state_key": str}
+_RESET_INFO: dict[str, type] = {"level_id": str, "instructions": str, "state_key": str}
 _SEEDS = (0, 1, 2)
 _BRANCH_AFTER = 2
 _MAX_LEGAL = 64
+_QUESTIONS = ("oracle_action", "oracle_value", "oracle_thought", "legal_actions", "get_state")
 
 
 def check_text_env(env: gymnasium.Env[Any, Any]) -> None:
@@ -57,10 +56,10 @@ def check_text_env(env: gymnasium.Env[Any, Any]) -> None:
     """
     if not isinstance(env, gymnasium.Env):
         raise ContractError(f"found {type(env).__name__}, expected a gymnasium.Env")
+    probe = Probe(env)
+    _check_spaces(probe)
     _check_gymnasium_rules(env)
-    probe = _Probe(env)
     for rule in (
-        _check_spaces,
         _check_instructions,
         _check_infos,
         _check_garbage,
@@ -77,149 +76,12 @@ def check_text_env(env: gymnasium.Env[Any, Any]) -> None:
         rule(probe)
 
 
-# How the rules see an environment ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """What one call of `step` returned (`reset`: without reward and ends)."""
-
-    observation: str
-    info: dict[str, Any]
-    reward: float = 0.0
-    terminated: bool = False
-    truncated: bool = False
-
-    @property
-    def over(self) -> bool:
-        """Whether the episode has ended, either way."""
-        return self.terminated or self.truncated
-
-
-class _Probe:
-    """An environment whose calls are checked for their types, and whose exceptions become contract errors."""
-
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self._env = env
-        self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        self.observation_space, self.action_space = env.observation_space, env.action_space
-
-    def fail(self, found: str, expected: str) -> NoReturn:
-        """Say which rule is broken."""
-        raise ContractError(f"{self.name}: found {found}; expected {expected}")
-
-    def reset(self, seed: int | None = None) -> _Turn:
-        with self.named(f"reset(seed={seed})"):
-            observation, info = self._env.reset(seed=seed)
-        self._check_observation(observation, "reset")
-        return _Turn(observation, info)
-
-    def step(self, action: str) -> _Turn:
-        with self.named(f"step({_short(action)})"):
-            observation, reward, terminated, truncated, info = self._env.step(action)
-            reward = float(reward)
-        self._check_observation(observation, "step")
-        if terminated and truncated:
-            self.fail(f"terminated and truncated both true after step({_short(action)})", "one of them: an end has one cause")
-        return _Turn(observation, info, reward, terminated, truncated)
-
-    def has(self, hook: str) -> bool:
-        """Whether the environment or a wrapper around it has an attribute."""
-        return self._env.has_wrapper_attr(hook)
-
-    def attribute(self, name: str, meaning: str) -> Any:
-        """An attribute or hook of the environment or of a wrapper around it, which must be there."""
-        if not self.has(name):
-            self.fail(f"no `{name}`", meaning)
-        return self._env.get_wrapper_attr(name)
-
-    def ask(self, hook: str, *arguments: Any) -> Any:
-        """Call a hook."""
-        with self.named(f"{hook}()"):
-            return self._env.get_wrapper_attr(hook)(*arguments)
-
-    def render(self) -> None:
-        """Draw, where a render mode was chosen."""
-        if self._env.render_mode is not None:
-            with self.named("render()"):
-                self._env.render()
-
-    @contextmanager
-    def named(self, call: str) -> Iterator[None]:
-        """Turn what a call raises into a contract error that names it."""
-        try:
-            yield
-        except Exception as error:
-            raise ContractError(
-                f"{self.name}: found {type(error).__name__} from {call}: {error}; expected no exception"
-            ) from error
-
-    def _check_observation(self, observation: Any, call: str) -> None:
-        if not isinstance(observation, str):
-            self.fail(f"an observation of type {_kind(observation)} from {call}", "a str")
-
-
-def _kind(value: Any) -> str:
-    """The type's name, with its module: NumPy too has a `bool`."""
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-def _short(text: str) -> str:
-    return ascii(text) if len(text) <= 40 else f"{ascii(text[:40])}... of {len(text)} characters"
-
-
-def _play(probe: _Probe, seed: int, turns: int = _MAX_TURNS) -> list[_Turn]:
-    """Reset and play random valid actions; the first entry is the reset."""
-    rng, record = np.random.default_rng(seed), [probe.reset(seed)]
-    while len(record) <= turns and not record[-1].over:
-        record.append(probe.step(_draw(probe, rng)))
-    return record
-
-
-def _draw(probe: _Probe, rng: np.random.Generator) -> str:
-    action = probe.ask("random_action", rng)
-    if not isinstance(action, str):
-        probe.fail(f"{_kind(action)} from random_action(rng)", "a str")
-    return action
-
-
-def _check_same(probe: _Probe, first: list[_Turn], second: list[_Turn], expected: str) -> None:
-    """Two records of the same episode must agree in everything; names the first thing that differs."""
-    for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        for part in ("observation", "reward", "terminated", "truncated"):
-            if getattr(one, part) != getattr(other, part):
-                found = f"{_short(str(getattr(one, part)))} and {_short(str(getattr(other, part)))}"
-                probe.fail(f"two {part}s at turn {index} of one episode, {found}", expected)
-        for key in one.info.keys() | other.info.keys():
-            if not data_equivalence(one.info.get(key), other.info.get(key), exact=True):
-                found = f"{_short(str(one.info.get(key)))} and {_short(str(other.info.get(key)))}"
-                probe.fail(f"two values of info[{key!r}] at turn {index} of one episode, {found}", expected)
-    if len(first) != len(second):
-        probe.fail(f"an episode of {len(first) - 1} turns and again of {len(second) - 1}", expected)
-
-
-# The rules ---------------------------------------------------------------------------------------------------------
-
-
-def _check_gymnasium_rules(env: gymnasium.Env[Any, Any]) -> None:
-    """Gymnasium's own checker, with warnings as errors; without a spec it cannot try render modes and closing."""
-    bare = env.unwrapped
-    name = bare.spec.id if bare.spec is not None else type(bare).__name__
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            check_env(bare, skip_render_check=bare.spec is None, skip_close_check=bare.spec is None)
-    except Exception as error:
-        raise ContractError(f"{name}: found by gymnasium.utils.env_checker.check_env: {error}; expected none") from error
-
-
-def _check_spaces(probe: _Probe) -> None:
+def _check_spaces(probe: Probe) -> None:
     """Any text is a member, spaces survive pickling, and shared memory is refused rather than filled with garbage."""
     for name, space in (("observation_space", probe.observation_space), ("action_space", probe.action_space)):
         for text in GARBAGE:
             if text not in space:
-                probe.fail(f"{_short(text)} outside {name}", "any text inside: use turngym.envs.text_env.TextSpace")
+                probe.fail(f"{short(text)} outside {name}", "any text inside: use turngym.envs.text_env.TextSpace")
         with probe.named(f"pickling {name}"):
             copy = pickle.loads(pickle.dumps(space))
         if copy != space:
@@ -234,7 +96,19 @@ def _check_spaces(probe: _Probe) -> None:
     )
 
 
-def _check_instructions(probe: _Probe) -> None:
+def _check_gymnasium_rules(env: gymnasium.Env[Any, Any]) -> None:
+    """Gymnasium's own checker, with warnings as errors; without a spec it cannot try render modes and closing."""
+    bare = env.unwrapped
+    name = bare.spec.id if bare.spec is not None else type(bare).__name__
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_env(bare, skip_render_check=bare.spec is None, skip_close_check=bare.spec is None)
+    except Exception as error:
+        raise ContractError(f"{name}: found by Gymnasium's check_env: {error}; expected no complaint") from error
+
+
+def _check_instructions(probe: Probe) -> None:
     """The rules of the game: one text for all levels, as an attribute and in the info of reset."""
     told = probe.attribute("instructions", "a str with rules, legend and action grammar")
     if not isinstance(told, str) or not told.strip():
@@ -242,14 +116,15 @@ def _check_instructions(probe: _Probe) -> None:
     for seed in _SEEDS:
         given = probe.reset(seed).info.get("instructions")
         if given != told:
-            probe.fail(f"info['instructions'] {_short(str(given))} at reset(seed={seed})", "the attribute `instructions`")
+            found = f"info['instructions'] {short(str(given))} at reset(seed={seed})"
+            probe.fail(found, "the attribute `instructions`")
 
 
-def _check_infos(probe: _Probe) -> None:
+def _check_infos(probe: Probe) -> None:
     """The keys that agents, wrappers and logs rely on, with their types."""
     probe.attribute("random_action", "a hook random_action(rng) -> str, uniform over valid actions")
     for seed in _SEEDS:
-        first, *turns = _play(probe, seed)
+        first, *turns = probe.play(seed)
         _check_keys(probe, first.info, _RESET_INFO, "reset")
         if type(first.info.get("oracle_steps", 0)) is not int and first.info["oracle_steps"] is not None:
             probe.fail(f"info['oracle_steps'] {first.info['oracle_steps']!r} at reset", "an int, or None where unknown")
@@ -261,65 +136,76 @@ def _check_infos(probe: _Probe) -> None:
                 probe.fail(f"a reward of {turn.reward}", "a finite number")
 
 
-def _check_keys(probe: _Probe, info: dict[str, Any], keys: dict[str, type], call: str) -> None:
+def _check_keys(probe: Probe, info: dict[str, Any], keys: dict[str, type], call: str) -> None:
     for key, kind in keys.items():
         if key not in info:
             probe.fail(f"no info[{key!r}] at {call}, but {sorted(info)}", f"a {kind.__name__}")
         if type(info[key]) is not kind:
-            probe.fail(f"info[{key!r}] of type {_kind(info[key])} at {call}", f"a {kind.__name__}")
+            probe.fail(f"info[{key!r}] of type {kind_of(info[key])} at {call}", f"a {kind.__name__}")
 
 
-def _check_garbage(probe: _Probe) -> None:
+def _check_garbage(probe: Probe) -> None:
     """What cannot be read costs a turn and does nothing else: it neither raises nor ends the episode."""
     for text in GARBAGE:
         before = probe.reset(_SEEDS[0])
-        is_last = probe.has("turns_left") and probe.attribute("turns_left", "") == 1
+        is_last = probe.turns_left() == 1
         turn = probe.step(text)
-        _check_keys(probe, turn.info, _STEP_INFO, f"step({_short(text)})")
+        _check_keys(probe, turn.info, _STEP_INFO, f"step({short(text)})")
         if turn.info["action_is_valid"]:
             continue
         if turn.over and not is_last:
-            probe.fail(f"the episode ended by the unreadable action {_short(text)}", "a turn without a move")
+            probe.fail(f"the episode ended by the unreadable action {short(text)}", "a turn without a move")
         if turn.info["state_key"] != before.info["state_key"] or turn.info["action_is_effective"]:
-            probe.fail(f"the board changed by the unreadable action {_short(text)}", "a turn without a move")
+            probe.fail(f"the board changed by the unreadable action {short(text)}", "a turn without a move")
         if turn.info["success"]:
-            probe.fail(f"success by the unreadable action {_short(text)}", "a turn without a move")
+            probe.fail(f"success by the unreadable action {short(text)}", "a turn without a move")
 
 
-def _check_turn_limit(probe: _Probe) -> None:
-    """Somebody who writes nothing useful comes to an end, and `turns_left` counts down to it."""
+def _check_turn_limit(probe: Probe) -> None:
+    """An episode of somebody who writes nothing comes to an end too, and `turns_left` counts down to it."""
     probe.reset(_SEEDS[0])
-    counts = [probe.attribute("turns_left", "") if probe.has("turns_left") else None]
-    turn = probe.step("")
-    while not turn.over and len(counts) < _MAX_TURNS:
-        counts.append(probe.attribute("turns_left", "") if probe.has("turns_left") else None)
-        turn = probe.step("")
-    if not turn.over:
-        probe.fail(f"no end after {_MAX_TURNS} empty replies", "a limit on turns")
+    counts = [probe.turns_left()]
+    while not probe.step("").over:
+        counts.append(probe.turns_left())
     if counts[0] is not None and counts != list(range(counts[0], 0, -1)):
         probe.fail(f"turns_left {counts[:5]} before {len(counts)} turns", "a count of the turns still to come")
 
 
-def _check_same_seed(probe: _Probe) -> None:
+def _check_same_seed(probe: Probe) -> None:
     """The same seed and actions give the same episode, whatever was played before."""
     expected = "the same episode for the same seed and actions (no time, no process id, no global randomness)"
-    records = [_play(probe, seed) for seed in _SEEDS]
+    records = [probe.play(seed) for seed in _SEEDS]
     for seed, record in zip(_SEEDS, records, strict=True):
-        _check_same(probe, record, _play(probe, seed), expected)
+        _check_same(probe, record, probe.play(seed), expected)
 
 
-def _check_global_randomness(probe: _Probe) -> None:
+def _check_same(probe: Probe, first: list[Turn], second: list[Turn], expected: str) -> None:
+    """Two records of the same episode must agree in everything; names the first thing that differs."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        for part in ("observation", "reward", "terminated", "truncated"):
+            if getattr(one, part) != getattr(other, part):
+                found = f"{short(str(getattr(one, part)))} and {short(str(getattr(other, part)))}"
+                probe.fail(f"two {part}s at turn {index} of one episode, {found}", expected)
+        for key in sorted(one.info.keys() | other.info.keys()):
+            if not data_equivalence(one.info.get(key), other.info.get(key), exact=True):
+                found = f"{short(str(one.info.get(key)))} and {short(str(other.info.get(key)))}"
+                probe.fail(f"two values of info[{key!r}] at turn {index} of one episode, {found}", expected)
+    if len(first) != len(second):
+        probe.fail(f"an episode of {len(first) - 1} turns and again of {len(second) - 1}", expected)
+
+
+def _check_global_randomness(probe: Probe) -> None:
     """Randomness is the environment's own: playing moves neither Python's global generator nor NumPy's."""
     before = pickle.dumps((random.getstate(), np.random.get_state()))
     probe.reset()
-    _play(probe, _SEEDS[0])
+    probe.play(_SEEDS[0])
     if pickle.dumps((random.getstate(), np.random.get_state())) != before:
         probe.fail("a global random generator moved by an episode", "draws from self.np_random and streams of your own")
 
 
-def _check_nothing_shared(probe: _Probe) -> None:
+def _check_nothing_shared(probe: Probe) -> None:
     """What one call returned is not changed by a later one."""
-    records = [*_play(probe, _SEEDS[0]), *_play(probe, _SEEDS[0])]
+    records = [*probe.play(_SEEDS[0]), *probe.play(_SEEDS[0])]
     owners = [(turn, {id(value) for value in _mutables(turn.info)}) for turn in records[:50] + records[-50:]]
     for (one, mine), (other, theirs) in combinations(owners, 2):
         if one is not other and mine & theirs:
@@ -339,60 +225,66 @@ def _mutables(value: Any) -> Iterator[Any]:
             yield from _mutables(part)
 
 
-def _check_random_action(probe: _Probe) -> None:
+def _check_random_action(probe: Probe) -> None:
     """`random_action(rng)` is valid wherever it is asked, and its draws come from `rng` alone."""
     for seed in _SEEDS:
         probe.reset(seed)
-        once, again = (_draw(probe, np.random.default_rng(7)) for _ in range(2))
+        once, again = ([probe.draw(rng) for _ in range(8)] for rng in (np.random.default_rng(7) for _ in range(2)))
         if once != again:
-            probe.fail(f"{_short(once)} and {_short(again)} from random_action with equal rngs", "draws from rng alone")
+            probe.fail(f"{once} and {again} from random_action with equal rngs", "draws from rng alone")
         rng = np.random.default_rng(seed)
         for _ in range(20):
-            action = _draw(probe, rng)
+            action = probe.draw(rng)
             turn = probe.step(action)
             _check_valid(probe, action, turn, "random_action")
             if turn.over:
                 break
 
 
-def _check_valid(probe: _Probe, action: str, turn: _Turn, hook: str) -> None:
+def _check_valid(probe: Probe, action: str, turn: Turn, hook: str) -> None:
     if not turn.info["action_is_valid"]:
-        probe.fail(f"info['action_is_valid'] False for {_short(action)} from {hook}", "only valid actions from it")
+        probe.fail(f"info['action_is_valid'] False for {short(action)} from {hook}", "only valid actions from it")
 
 
-def _check_state(probe: _Probe) -> None:
-    """`set_state(get_state())` goes on exactly: after other branches, after the end, and after a trip through pickle."""
+def _check_state(probe: Probe) -> None:
+    """`set_state(get_state())` goes on exactly: after other branches, after the end, and through pickle."""
     for hook in ("get_state", "set_state"):
         probe.attribute(hook, "get_state() -> state and set_state(state) -> (observation, info), exact and picklable")
     for seed in _SEEDS:
-        last = _play(probe, seed, turns=_BRANCH_AFTER)[-1]
+        last = probe.play(seed, turns=_BRANCH_AFTER)[-1]
         if last.over:
             last = probe.reset(seed)
         state = probe.ask("get_state")
         with probe.named("pickling get_state()"):
             frozen = pickle.dumps(state)
-        first = _branch(probe, last, state, draws=0)
+        idle, first = _branch(probe, last, state), _branch(probe, last, state, draws=0)
         _branch(probe, last, state, draws=1)
-        _check_same(probe, first, _branch(probe, last, state, draws=0), "set_state(state) to go on exactly from there")
-        thawed = pickle.loads(frozen)
-        _check_same(probe, first, _branch(probe, last, thawed, draws=0), "a state to survive pickling and other branches")
+        expected = "set_state(state) to go on exactly from there"
+        _check_same(probe, first, _branch(probe, last, state, draws=0), expected)
+        _check_same(probe, idle, _branch(probe, last, state), expected)
+        again = _branch(probe, last, pickle.loads(frozen), draws=0)
+        _check_same(probe, first, again, "a state to survive pickling and other branches")
 
 
-def _branch(probe: _Probe, last: _Turn, state: Any, draws: int) -> list[_Turn]:
-    """Go back to a state and play on to the end and through the reset that follows, which tells of the streams."""
+def _branch(probe: Probe, last: Turn, state: Any, draws: int | None = None) -> list[Turn]:
+    """Go back to a state, and play on to the end and through the reset that follows, which tells of the streams.
+
+    With `draws` by random actions of that seed, without by saying nothing, which tells of the turns.
+    """
     observation, info = probe.ask("set_state", state)
     if observation != last.observation:
-        found = f"{_short(str(observation))} from set_state"
-        probe.fail(found, f"the observation that stood there, {_short(last.observation)}")
+        found = f"{short(str(observation))} from set_state"
+        probe.fail(found, f"the observation that stood there, {short(last.observation)}")
     if info.get("state_key") != last.info["state_key"]:
-        probe.fail(f"info['state_key'] {info.get('state_key')!r} from set_state", f"{last.info['state_key']!r}, as there")
+        found = f"info['state_key'] {info.get('state_key')!r} from set_state"
+        probe.fail(found, f"that of the board which stood there, {last.info['state_key']!r}")
     rng, record = np.random.default_rng(draws), [last]
     while not record[-1].over or len(record) == 1:
-        record.append(probe.step(_draw(probe, rng)))
+        record.append(probe.step("" if draws is None else probe.draw(rng)))
     return [*record, probe.reset()]
 
 
-def _check_legal_actions(probe: _Probe) -> None:
+def _check_legal_actions(probe: Probe) -> None:
     """Every action that `legal_actions()` lists is valid; None says that they cannot be listed."""
     if not probe.has("legal_actions"):
         return
@@ -402,28 +294,28 @@ def _check_legal_actions(probe: _Probe) -> None:
         if actions is None:
             return
         if not isinstance(actions, list) or not actions or not all(isinstance(action, str) for action in actions):
-            probe.fail(f"legal_actions() {_short(str(actions))}", "a non-empty list of str, or None")
+            probe.fail(f"legal_actions() {short(str(actions))}", "a non-empty list of str, or None")
         for action in actions[:_MAX_LEGAL]:
             probe.ask("set_state", state)
             _check_valid(probe, action, probe.step(action), "legal_actions")
 
 
-def _check_questions(probe: _Probe) -> None:
+def _check_questions(probe: Probe) -> None:
     """Asking changes nothing: an episode with every hook called at every turn is the episode without."""
-    hooks = [hook for hook in ("oracle_action", "oracle_value", "legal_actions", "get_state") if probe.has(hook)]
+    hooks = [hook for hook in _QUESTIONS if probe.has(hook)]
     for seed in _SEEDS:
-        quiet = _play(probe, seed)
+        quiet = probe.play(seed)
         rng, asked = np.random.default_rng(seed), [probe.reset(seed)]
         while not asked[-1].over:
             for hook in hooks:
                 probe.ask(hook)
-            _draw(probe, np.random.default_rng(0))
+            probe.draw(np.random.default_rng(0))
             probe.render()
-            asked.append(probe.step(_draw(probe, rng)))
+            asked.append(probe.step(probe.draw(rng)))
         _check_same(probe, quiet, asked, f"{', '.join(hooks)}, random_action and render to change nothing")
 
 
-def _check_oracle(probe: _Probe) -> None:
+def _check_oracle(probe: Probe) -> None:
     """The oracle's actions are valid, and lead to success wherever `oracle_value` promises 1."""
     if not probe.has("oracle_action"):
         return

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 DIRECTIONS = ("Left", "Down", "Right", "Up")
 """In Gymnasium's order for FrozenLake, so that codes agree: neighbours in this cycle are the sides of a move."""
 
+CODES = {name.lower(): code for code, name in enumerate(DIRECTIONS)}
+"""The code of each direction by its name in lower case, as `actions.parse_moves` takes them."""
+
 _OFFSETS = ((0, -1), (1, 0), (0, 1), (-1, 0))
 
 
@@ -85,9 +88,7 @@ def spaced(cells: str, size: int) -> str:
     return "\n".join(" ".join(cells[start : start + size]) for start in range(0, size * size, size))
 
 
-def paint(
-    cells: str, size: int, colours: Mapping[str, tuple[int, int, int]], *, tile: int = 32
-) -> NDArray[np.uint8]:
+def paint(cells: str, size: int, colours: Mapping[str, tuple[int, int, int]], *, tile: int = 32) -> NDArray[np.uint8]:
     """The grid as an image.
 
     Args:

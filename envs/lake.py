@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turngym.envs import grid
+from turngym.envs.actions import SEPARATOR
 from turngym.envs.errors import LevelError
 
 ICE, HOLE, START, GOAL = "_", "O", "S", "G"
@@ -28,6 +29,7 @@ COLOURS = {
 }
 
 _WALKER = {ICE: PLAYER, START: PLAYER, HOLE: PLAYER_IN_HOLE, GOAL: PLAYER_ON_GOAL}
+_NUMBERS = {ICE: 0, HOLE: 1, GOAL: 2, PLAYER: 3, PLAYER_IN_HOLE: 4, PLAYER_ON_GOAL: 5}
 _FROM_BOOL = bytes.maketrans(b"\0\1", (HOLE + ICE).encode())
 
 Floats = NDArray[np.float64]
@@ -47,12 +49,12 @@ class Lake:
     size: int
     cells: str
 
-    @cached_property
+    @property
     def start(self) -> int:
         """The cell that the walker starts on."""
         return self.cells.index(START)
 
-    @cached_property
+    @property
     def goal(self) -> int:
         """The cell to reach."""
         return self.cells.index(GOAL)
@@ -73,6 +75,11 @@ class Lake:
         text, place = self._drawn, 2 * cell  # one character stands between any two cells
         return text[:place] + _WALKER[self.cells[cell]] + text[place + 1 :]
 
+    def numbered(self, cell: int) -> NDArray[np.int8]:
+        """The lake as `(size, size)`: 0 ice, 1 hole, 2 goal; 3, 4, 5 the walker on these."""
+        numbers = np.array([_NUMBERS[symbol] for symbol in self.boards[cell]], np.int8)
+        return numbers.reshape(self.size, self.size)
+
     @cached_property
     def _drawn(self) -> str:
         return grid.spaced(self.cells.replace(START, ICE), self.size)
@@ -87,7 +94,7 @@ def parse_lake(text: str) -> Lake:
     rows = ["".join(row.split()).replace("F", ICE).replace("H", HOLE) for row in text.split("\n") if row.strip()]
     cells = "".join(rows)
     if any(len(row) != len(rows) for row in rows) or not rows:
-        raise ValueError(f"a lake has as many cells in each row as it has rows, got rows of {[len(row) for row in rows]}")
+        raise ValueError(f"a lake has as many cells in a row as it has rows, got rows of {[len(row) for row in rows]}")
     if set(cells) - {ICE, HOLE, START, GOAL}:
         raise ValueError(f"a lake is drawn with _ O S G (or F H S G), got {sorted(set(cells))}")
     if cells.count(START) != 1 or cells.count(GOAL) != 1:
@@ -155,6 +162,33 @@ def walk(lake: Lake, cell: int, moves: Sequence[int], success_rate: float, rng: 
     return Walk(cell, made, " ".join(told))
 
 
+def instructions(success_rate: float, moves_per_turn: int) -> str:
+    """The rules in words."""
+    rules = (
+        "You walk on a frozen lake. P is you, _ is ice, O is a hole, G is the goal. "
+        "Reach the goal; a hole ends the game."
+    )
+    if success_rate < 1:
+        rules += (
+            " The ice is slippery: a move goes where you intend with probability "
+            f"{success_rate:.2g}, else to one of its sides."
+        )
+    return f"{rules} {expected_reply(moves_per_turn)}"
+
+
+def expected_reply(moves_per_turn: int) -> str:
+    """What a reply should look like."""
+    names = ", ".join(grid.DIRECTIONS)
+    if moves_per_turn == 1:
+        return f"Reply with one of: {names}."
+    return f"Reply with one to {moves_per_turn} moves joined by {SEPARATOR}, each one of: {names}."
+
+
+def spell(moves: Sequence[int]) -> str:
+    """Moves as a reply."""
+    return f" {SEPARATOR} ".join([grid.DIRECTIONS[move] for move in moves])
+
+
 def random_moves(rng: np.random.Generator, limit: int) -> tuple[int, ...]:
     """A sequence drawn uniformly from all those of 1 to `limit` moves."""
     index, length = int(rng.integers(sum(4**length for length in range(1, limit + 1)))), 1
@@ -199,17 +233,17 @@ class LakeValues:
     """
 
     def __init__(self, lake: Lake, success_rate: float, moves_per_turn: int) -> None:
-        self._most, self._cells = moves_per_turn, len(lake.cells)
-        self._step = transitions(lake, success_rate).reshape(4 * self._cells, self._cells)
+        self._most = moves_per_turn
+        self._from = transitions(lake, success_rate).transpose(0, 2, 1)  # by move, cell after it, cell before it
+        self._awake = np.array([float(symbol not in (HOLE, GOAL)) for symbol in lake.cells])
         goal = np.array([float(symbol == GOAL) for symbol in lake.cells])
-        self._end = _Worth(goal, np.zeros(self._cells))
-        self._awake = np.array([[float(symbol not in (HOLE, GOAL))] for symbol in lake.cells])
-        self._known: dict[tuple[int, int], _Worth] = {}
-        self._before: dict[tuple[int, int], list[_Worth]] = {}
+        self._end = np.stack([goal, np.zeros_like(goal)])
+        self._known: dict[tuple[int, int], Floats] = {}  # probability of success and expected moves, (2, cells)
+        self._before: dict[tuple[int, int], list[Floats]] = {}  # by length of the turn before
 
     def value(self, cell: int, turns: int, moves: int | None = None) -> float:
         """Success probability from `cell` with so many turns left, and so many moves in all (None: no such limit)."""
-        return float(self._worth(turns, self._cap(turns, moves)).value[cell])
+        return float(self._worth(turns, self._cap(turns, moves))[0, cell])
 
     def best(self, cell: int, turns: int, moves: int | None = None) -> tuple[int, ...]:
         """The best sequence of moves for the next turn."""
@@ -217,8 +251,8 @@ class LakeValues:
         self._worth(turns, moves)
         candidates: list[tuple[float, float, tuple[int, ...]]] = []
         for length in range(1, min(self._most, moves) + 1):
-            *_, (value, cost) = self._sequences(self._after(turns, moves, length), length)
-            values, costs = value[cell], cost[cell]
+            *_, worth = self._sequences(self._after(turns, moves, length), length)
+            values, costs = worth[:, :, cell]
             top = np.flatnonzero(values >= values.max() - _TOLERANCE)
             index = int(top[np.argmin(np.round(costs[top], 9))])
             digits = tuple(index // 4**place % 4 for place in reversed(range(length)))
@@ -229,54 +263,47 @@ class LakeValues:
         return turns * self._most if moves is None else min(moves, turns * self._most)
 
     def _after(self, turns: int, moves: int, length: int) -> tuple[int, int]:
-        """Turns and moves left after a turn of `length` moves."""
-        return turns - 1, self._cap(turns - 1, moves - length)
+        """Turns and moves left after a turn of `length` moves; (0, 0) where either is used up."""
+        rest = self._cap(turns - 1, moves - length)
+        return (turns - 1, rest) if rest else (0, 0)
 
-    def _worth(self, turns: int, moves: int) -> "_Worth":
+    def _worth(self, turns: int, moves: int) -> Floats:
         """Worth of every cell; what can be left after fewer turns is filled in first, so that nothing recurs deeply."""
         for left in range(1, turns + 1):
             if (turns, moves) in self._known:
                 break
             spent = turns - left
-            for rest in range(max(1, moves - spent * self._most), self._cap(left, moves - spent) + 1):
+            most = self._cap(left, moves - spent)
+            for rest in range(max(1, moves - spent * self._most), most + 1):
                 if (left, rest) not in self._known:
-                    self._known[left, rest] = self._backup(left, rest)
+                    self._known[left, rest] = self._backup(left, rest, most)
         return self._known.get((turns, moves), self._end)
 
-    def _backup(self, turns: int, moves: int) -> "_Worth":
-        """Worth of every cell, from the worth of what may follow."""
-        value, cost = self._end.value - 1.0, self._end.cost
+    def _backup(self, turns: int, moves: int, most: int) -> Floats:
+        """Worth of every cell, from the worth of what may follow; `most` moves may be left in so many turns."""
+        by_length = []
         for length in range(1, min(self._most, moves) + 1):
             after = self._after(turns, moves, length)
-            if after not in self._before:
-                self._before[after] = [best.over_sequences() for best in self._sequences(after, self._most)]
-            best, cheapest = self._before[after][length - 1]
-            better = (best > value + _TOLERANCE) | ((best >= value - _TOLERANCE) & (cheapest < cost))
-            value, cost = np.where(better, best, value), np.where(better, cheapest, cost)
-        return _Worth(value, cost)
+            if len(self._before.get(after, ())) < length:
+                longest = min(self._most, most - after[1])
+                self._before[after] = [_of_best(worth) for worth in self._sequences(after, longest)]
+            by_length.append(self._before[after][length - 1])
+        return _of_best(np.stack(by_length, axis=1))
 
-    def _sequences(self, after: tuple[int, int], longest: int) -> Iterator["_Worth"]:
-        """For each length up to `longest`, the worth by (cell, sequence) of a turn that leaves `after`.
+    def _sequences(self, after: tuple[int, int], longest: int) -> Iterator[Floats]:
+        """For each length up to `longest`, the worth by sequence and cell of a turn that leaves `after`.
 
         Sequences are numbered in base 4, first move first. Each round puts one more move in front of all of them.
         """
-        value, cost = (part[:, None] for part in self._known.get(after, self._end))
+        worth = self._known.get(after, self._end)[:, None]
         for _ in range(longest):
-            both = self._step @ np.concatenate([value, cost], axis=1)
-            both = both.reshape(4, self._cells, -1).swapaxes(0, 1)
-            half = value.shape[1]
-            value = both[:, :, :half].reshape(self._cells, -1)
-            cost = both[:, :, half:].reshape(self._cells, -1) + self._awake
-            yield _Worth(value, cost)
+            worth = (worth[:, None] @ self._from).reshape(2, -1, len(self._awake))
+            worth[1] += self._awake
+            yield worth
 
 
-class _Worth(NamedTuple):
-    """Probability of success and expected moves, by cell, or by cell and sequence."""
-
-    value: Floats
-    cost: Floats
-
-    def over_sequences(self) -> "_Worth":
-        """The best sequence of every cell: most valuable, then cheapest."""
-        best = self.value.max(axis=1)
-        return _Worth(best, np.where(self.value >= best[:, None] - _TOLERANCE, self.cost, np.inf).min(axis=1))
+def _of_best(worth: Floats) -> Floats:
+    """Worth by cell under the best of the choices in the rows: the likeliest to succeed, then the cheapest."""
+    value, cost = worth
+    best = value.max(axis=0)
+    return np.stack([best, np.where(value >= best - _TOLERANCE, cost, np.inf).min(axis=0)])

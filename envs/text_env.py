@@ -1,8 +1,9 @@
 """The contract of every environment here: text in, text out, and what stands around them, written once."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -63,8 +64,7 @@ def _refuse_shared_memory(space: TextSpace, n: int = 1, ctx: Any = None) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """What one turn did to the board.
 
     Attributes:
@@ -91,10 +91,11 @@ class EnvState:
     level: Any
     board: Any
     turns: int
+    moves: int
     turn_limit: int
     feedback: str
     over: bool
-    streams: tuple[dict[str, Any], dict[str, Any]]
+    streams: tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 class TextEnv(gymnasium.Env[str, str]):
@@ -112,6 +113,7 @@ class TextEnv(gymnasium.Env[str, str]):
             its canonical form.
         max_turns: Turns after which the episode is truncated: a count, or a multiple of the level's shortest
             solution written "2x" (any positive number before the x; rounded up).
+        max_moves: Moves after which the episode is truncated, whatever the number of turns; None for no such limit.
         invalid_penalty: Reward of a turn whose text cannot be read.
         render_mode: "ansi", "rgb_array" or None.
 
@@ -119,28 +121,33 @@ class TextEnv(gymnasium.Env[str, str]):
         ValueError: If an argument is out of range; the message names it.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium
 
     instructions: str
     """The rules, the legend and the action grammar. Set once by the environment, the same for all its levels."""
+
+    shared_splits: bool = False
+    """Whether all splits hold the same levels by design, because there are too few of them to be told apart."""
+
+    limit_terminates: bool = False
+    """Whether running out of turns or moves ends the task itself (terminated) rather than cuts it short (truncated)."""
 
     def __init__(
         self,
         *,
         split: Split = "train",
         max_turns: int | str,
+        max_moves: int | None = None,
         invalid_penalty: float = -0.1,
         render_mode: str | None = None,
     ) -> None:
         check_split(split)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode must be one of {self.metadata['render_modes']} or None, got {render_mode!r}")
-        self.split, self.max_turns, self.invalid_penalty, self.render_mode = (
-            split,
-            max_turns,
-            invalid_penalty,
-            render_mode,
-        )
+        if max_moves is not None and max_moves < 1:
+            raise ValueError(f"max_moves must be at least 1 or None, got {max_moves}")
+        self.split, self.max_turns, self.max_moves = split, max_turns, max_moves
+        self.invalid_penalty, self.render_mode = invalid_penalty, render_mode
         self._turns_per_step = _turns_per_step(max_turns)
         self.observation_space = TextSpace()
         self.action_space = TextSpace()
@@ -190,6 +197,10 @@ class TextEnv(gymnasium.Env[str, str]):
         """The expected sum of rewards of the best policy from here, or None where it is not known exactly."""
         return None
 
+    def oracle_thought(self) -> str:
+        """The reasoning that leads to `oracle_action`, in few words, or "" where the environment has none to give."""
+        return ""
+
     @abstractmethod
     def random_action(self, rng: np.random.Generator) -> str:
         """A reply drawn uniformly from the valid ones: the floor of every table."""
@@ -206,6 +217,11 @@ class TextEnv(gymnasium.Env[str, str]):
     def turns_left(self) -> int:
         """Turns before the episode is truncated."""
         return self._turn_limit - self._turns
+
+    @property
+    def moves_left(self) -> int | None:
+        """Moves before the episode is truncated, or None where turns alone are counted."""
+        return None if self.max_moves is None else self.max_moves - self._moves
 
     # The contract --------------------------------------------------------------------------------------------------
 
@@ -235,14 +251,15 @@ class TextEnv(gymnasium.Env[str, str]):
         self._turn_limit = (
             self.max_turns if isinstance(self.max_turns, int) else max(1, int(-(-optimum * self._turns_per_step // 1)))
         )
-        self._turns, self._feedback, self._over = 0, "", False
+        self._turns, self._moves, self._feedback, self._over = 0, 0, "", False
+        observation, state_key = self._shown()
         info = {
             "level_id": digest(self._level_text(self._level)),
             "oracle_steps": optimum,
-            "state_key": self._state_key(),
+            "state_key": state_key,
             "instructions": self.instructions,
         }
-        return self._observation(), info
+        return observation, info
 
     _noise: np.random.Generator | None = None
 
@@ -271,24 +288,27 @@ class TextEnv(gymnasium.Env[str, str]):
         else:
             event = self._apply(parsed)
         self._feedback = event.feedback
-        truncated = not event.terminated and self._turns >= self._turn_limit
-        self._over = event.terminated or truncated
+        self._moves += event.moves
+        used_up = self._turns >= self._turn_limit or self.moves_left == 0
+        terminated = event.terminated or (used_up and self.limit_terminates)
+        truncated = used_up and not terminated
+        self._over = terminated or truncated
+        observation, state_key = self._shown()
         info = {
             "action_is_valid": event.is_valid,
             "action_is_effective": self._board != before,
             "success": event.success,
             "moves": event.moves,
-            "state_key": self._state_key(),
+            "state_key": state_key,
         }
-        return self._observation(), event.reward, event.terminated, truncated, info
+        return observation, event.reward, terminated, truncated, info
 
     def get_state(self) -> EnvState:
-        """The episode as a value: board, turns, feedback and both random streams."""
+        """The episode as a value: board, turns, moves, feedback and both random streams."""
         assert self._noise is not None, "get_state before the first reset"
         streams = (self.np_random.bit_generator.state, self._noise.bit_generator.state)
-        return EnvState(
-            self._level, self._board, self._turns, self._turn_limit, self._feedback, self._over, streams
-        )
+        counts = (self._turns, self._moves, self._turn_limit)
+        return EnvState(self._level, self._board, *counts, self._feedback, self._over, streams)
 
     def set_state(self, state: EnvState) -> tuple[str, dict[str, Any]]:
         """Go on exactly from `state`; K branches from one state cost K steps, not K replays.
@@ -302,14 +322,16 @@ class TextEnv(gymnasium.Env[str, str]):
         if self._noise is None:
             self._noise = _noise_stream(0)
         self.np_random.bit_generator.state, self._noise.bit_generator.state = state.streams
-        self._level, self._board, self._turns, self._turn_limit = state.level, state.board, state.turns, state.turn_limit
+        self._level, self._board = state.level, state.board
+        self._turns, self._moves, self._turn_limit = state.turns, state.moves, state.turn_limit
         self._feedback, self._over = state.feedback, state.over
-        return self._observation(), {"state_key": self._state_key()}
+        observation, state_key = self._shown()
+        return observation, {"state_key": state_key}
 
     def render(self) -> Any:
         """The observation for "ansi"; an image for "rgb_array"; None without a render mode."""
         if self.render_mode == "ansi":
-            return self._observation()
+            return self._shown()[0]
         return self._paint() if self.render_mode == "rgb_array" else None
 
     # Shared parts --------------------------------------------------------------------------------------------------
@@ -317,20 +339,20 @@ class TextEnv(gymnasium.Env[str, str]):
     def _draw_level(self) -> Any:
         for _ in range(_MAX_DRAWS):
             level = self._generate(self.np_random)
-            if split_of(self._canonical(level)) == self.split:
+            if self.shared_splits or split_of(self._canonical(level)) == self.split:
                 return level
-        raise LevelError(f"no {self.split} level among {_MAX_DRAWS} drawn for {self}: ask for larger or less special levels")
+        raise LevelError(
+            f"no {self.split} level among {_MAX_DRAWS} drawn for {self}: ask for larger or less special levels"
+        )
 
     def _level_text(self, level: Any) -> str:
         """A text that no other level has; by default the level's repr."""
         return repr(level)
 
-    def _state_key(self) -> str:
-        """Fingerprint of the board alone: equal exactly where `_describe` is."""
-        return digest(self._describe())
-
-    def _observation(self) -> str:
-        return f"{self._feedback}\n{self._describe()}" if self._feedback else self._describe()
+    def _shown(self) -> tuple[str, str]:
+        """The observation, and the fingerprint of the board alone: equal exactly where `_describe` is."""
+        board = self._describe()
+        return f"{self._feedback}\n{board}" if self._feedback else board, digest(board)
 
     def _paint(self) -> NDArray[np.uint8]:
         raise NotImplementedError(f"{type(self).__name__} draws no image")
@@ -347,7 +369,9 @@ def _turns_per_step(max_turns: int | str) -> float:
             factor = 0.0
         if 0 < factor < float("inf"):
             return factor
-    raise ValueError(f'max_turns must be at least 1, or a multiple of the shortest solution such as "2x", got {max_turns!r}')
+    raise ValueError(
+        f'max_turns must be at least 1, or a multiple of the shortest solution such as "2x", got {max_turns!r}'
+    )
 
 
 def _noise_stream(seed: int) -> np.random.Generator:

@@ -51,8 +51,12 @@ def test_ids_are_the_transcript_and_the_mask_is_what_was_sampled(model, envs, se
         assert turns == sorted(turns)
         assert set(turns) == set(range(trajectory.turns))
         assert sum(trajectory.turn_ends()) == trajectory.turns == len(trajectory.state_keys) - 1
-        assert all(mask or not (log_prob or value) for mask, log_prob, value in
-                   zip(trajectory.policy_mask, trajectory.log_probs, trajectory.values, strict=True))
+        assert all(
+            mask or not (log_prob or value)
+            for mask, log_prob, value in zip(
+                trajectory.policy_mask, trajectory.log_probs, trajectory.values, strict=True
+            )
+        )
 
 
 def replayed_transcript(model: PolicyModel, trajectory: Trajectory) -> str:

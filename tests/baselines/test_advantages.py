@@ -37,8 +37,9 @@ def test_equal_settings_are_plain_gae(values, gamma, decay, data) -> None:
     count = len(values)
     ends = [*data.draw(st.lists(st.booleans(), min_size=count - 1, max_size=count - 1)), True]
     rewards = np.array(data.draw(st.lists(st.floats(-1, 1), min_size=count, max_size=count)))
-    mine = gae(rewards, np.array(values), ends, 0.3, turn_gamma=gamma, turn_lambda=decay, token_gamma=gamma,
-               token_lambda=decay)
+    mine = gae(
+        rewards, np.array(values), ends, 0.3, turn_gamma=gamma, turn_lambda=decay, token_gamma=gamma, token_lambda=decay
+    )
     deltas = [rewards[t] + gamma * [*values, 0.3][t + 1] - values[t] for t in range(count)]
     plain = [sum((gamma * decay) ** (k - t) * deltas[k] for k in range(t, count)) for t in range(count)]
     np.testing.assert_allclose(mine, plain, atol=1e-9)

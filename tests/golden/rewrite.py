@@ -1,0 +1,54 @@
+"""Golden transcripts: whole episodes as text, so that any change of what a model reads is seen in review.
+
+`tests/test_golden.py` compares. After a change that was meant, run `python tests/golden/rewrite.py`, read the
+difference, and say in the commit why it is right. A change of dynamics also raises the version in the id.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+import turngym  # noqa: F401  # registers the environments
+
+FOLDER = Path(__file__).parent
+
+Episode = tuple[str, dict[str, Any], int, list[str]]
+
+EPISODES: dict[str, Episode] = {
+    "frozen_lake": ("TextFrozenLake-v0", {}, 7, ["Fly", "", "Right", "left || up", " uP\n"]),
+    "frozen_lake_hole": ("TextFrozenLake-v0", {"split": "test"}, 3, ["Left", "Right", "Up"]),
+    "frozen_lake_out_of_turns": ("TextFrozenLake-v0", {"split": "test", "max_turns": 2}, 3, ["Down", "down"]),
+    "frozen_lake_slippery": (
+        "TextFrozenLake-v0",
+        {"success_rate": 1 / 3, "moves_per_turn": 3, "size": 5, "max_turns": "2x"},
+        26,
+        ["Left || Down || Right", "Up || Up || Up || Up", "Up", "Right||right||RIGHT", "Down || Fly", "Down"] * 4,
+    ),
+}
+"""Name of the file: id, arguments of `make`, seed, and replies; those after the end are not given."""
+
+
+def transcript(episode: Episode) -> str:
+    """Everything that an environment says in one episode."""
+    env_id, arguments, seed, replies = episode
+    env = gymnasium.make(env_id, **arguments)
+    observation, info = env.reset(seed=seed)
+    lines = [f"{env_id} {arguments} seed {seed}", "", info.pop("instructions"), "", observation, _told(info)]
+    for reply in replies:
+        observation, reward, terminated, truncated, info = env.step(reply)
+        lines += ["", f"> {reply!r}", observation, _told({"reward": reward, **info})]
+        if terminated or truncated:
+            lines += ["", "terminated" if terminated else "truncated"]
+            break
+    env.close()
+    return "\n".join([*lines, ""])
+
+
+def _told(info: dict[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in info.items())
+
+
+if __name__ == "__main__":
+    for name, episode in EPISODES.items():
+        (FOLDER / f"{name}.txt").write_text(transcript(episode), encoding="utf-8")
