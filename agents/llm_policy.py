@@ -8,7 +8,7 @@ from torch import Tensor
 
 from turngym.agents.generation import CachedRows, sample
 from turngym.agents.models import PolicyModel
-from turngym.agents.trajectory import Trajectory
+from turngym.agents.trajectory import Trajectory, reply_segments
 
 _COMPACT_BELOW = 0.75
 """Finished episodes leave the batch when fewer than this share of its rows are alive: a copy that pays for itself."""
@@ -25,7 +25,7 @@ class LLMPolicy:
         temperature: Of sampling; 0 takes the likeliest token. Training needs 1, so that log-probabilities are those
             of the model itself.
         max_new_tokens: Longest reply, its end token included; a reply that reaches it is ended for the policy.
-        stop: Texts that end a turn when a reply contains them.
+        stop: Texts that end a turn when a reply contains them; the reply ends with the first.
         seed: Seed of the draws. Every episode has a stream of its own, so a reply does not depend on the batch.
     """
 
@@ -61,7 +61,8 @@ class LLMPolicy:
         """Read an observation and write a reply, for each of some live episodes.
 
         Returns:
-            The replies' texts, without their end token, in the order of `indices`.
+            The replies' texts, without their end token and without what was sampled past a stop text, in the order of
+            `indices`. The ids past it are kept: they were sampled.
         """
         self._observe(observations, indices)
         replies: dict[int, list[int]] = {index: [] for index in indices}
@@ -74,9 +75,10 @@ class LLMPolicy:
             live = [index for index in live if not self._is_complete(replies[index])]
         for index in indices:
             self._turns[index] += 1
+            self.trajectories[index].segment[-len(replies[index]) :] = reply_segments(replies[index], self.model.decode)
             if replies[index][-1] != self.model.format.end:  # cut by a stop text or the length
                 self._give(index, [self.model.format.end])
-        return [self.model.decode(replies[index]) for index in indices]
+        return [self._text(replies[index]) for index in indices]
 
     def value(self, observations: Sequence[str], indices: Sequence[int]) -> list[float]:
         """Read a last observation and estimate what would have followed, for each of some live episodes."""
@@ -116,6 +118,11 @@ class LLMPolicy:
             tokens, log_probs = sample(self.model.logits(hidden), uniforms, self.temperature)
             values = self.model.values(hidden)
         return list(zip(indices, tokens.tolist(), log_probs.tolist(), values.tolist(), strict=True))
+
+    def _text(self, reply: list[int]) -> str:
+        text = self.model.decode(reply)
+        ends = [text.find(stop) + len(stop) for stop in self.stop if stop in text]
+        return text[: min(ends, default=len(text))]
 
     def _is_complete(self, reply: list[int]) -> bool:
         if reply[-1] == self.model.format.end or len(reply) >= self.max_new_tokens:

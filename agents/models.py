@@ -118,7 +118,7 @@ class PolicyModel(nn.Module):
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor padded on the right with 0, and a mask that is 1 on real tokens; both `(rows, longest)`."""
+    """Rows of ids as one tensor padded on the right with 0, and a mask, 1 on real tokens; both `(rows, longest)`."""
     longest = max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
     lengths = torch.tensor([len(row) for row in rows])

@@ -1,4 +1,4 @@
-"""The floor and the ceiling of every table: an agent that acts at random, and one that asks the environment's oracle."""
+"""Floor and ceiling of every table: an agent that acts at random, and one that asks the environment's oracle."""
 
 import gymnasium
 import numpy as np

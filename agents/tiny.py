@@ -18,7 +18,7 @@ _VOCABULARY_SIZE = 1024
 _ROPE_THETA = 100.0
 """Episodes are hundreds of tokens long, not thousands: this spends the rotations on the distances that occur."""
 
-_GLYPHS = "_ # O G P X √ S B . @ $ * + ? | - > < ^ v 0 1 2 3 4 5 6 7 8 9".split()
+_GLYPHS = "_#OGPX√SB.@$*+?|-><^v0123456789"
 _WORDS = """
 Left Down Right Up || Push Stay
 You you walk on a frozen lake is ice hole the goal Reach ends game Reply with one of to moves move joined by each

@@ -1,11 +1,22 @@
 """One episode, token by token."""
 
 import dataclasses
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 Segment = Literal["prompt", "observation", "thought", "action", "code", "answer"]
+_THOUGHT_END = "</think>"
 SEGMENTS: tuple[Segment, ...] = get_args(Segment)
+
+
+def reply_segments(ids: list[int], decode: Callable[[list[int]], str]) -> list[Segment]:
+    """What each token of a reply is part of: the thought up to `</think>`, if there is one, and then the action."""
+    if _THOUGHT_END not in decode(ids):
+        return ["action"] * len(ids)
+    thought = bisect_left(range(len(ids) + 1), True, key=lambda count: _THOUGHT_END in decode(ids[:count]))
+    return [*["thought"] * thought, *["action"] * (len(ids) - thought)]
 
 
 @dataclass
@@ -76,7 +87,7 @@ class Trajectory:
         self.segment += [segment] * len(ids)
 
     def record_turn(self, reward: float, info: dict[str, Any]) -> None:
-        """Add what the environment answered to a turn. Where it says nothing of success, reward at the end is success."""
+        """Add the environment's answer to a turn. Where it does not speak of success, reward at the end is success."""
         self.rewards.append(reward)
         self.infos.append(info)
         self.state_keys.append(str(info.get("state_key", "")))

@@ -8,7 +8,7 @@ import gymnasium
 
 from turngym.agents.scripted import OracleAgent
 from turngym.agents.templates import TurnFormat
-from turngym.agents.trajectory import Trajectory
+from turngym.agents.trajectory import Trajectory, reply_segments
 from turngym.baselines.evaluation import Agent
 
 Env = gymnasium.Env[str, str]
@@ -26,7 +26,7 @@ class ReplayAgent:
 
 
 def demonstrate(env: Env, agent: Agent, form: TurnFormat, seed: int) -> Trajectory:
-    """One episode of `agent`; its replies stand where the policy's would, with `policy_mask` 1 and no log-probability."""
+    """One episode of `agent`; its replies stand where the policy's would, with `policy_mask` 1."""
     observation, info = env.reset(seed=seed)
     trajectory = Trajectory(
         env_id=env.spec.id if env.spec else "",
@@ -41,6 +41,7 @@ def demonstrate(env: Env, agent: Agent, form: TurnFormat, seed: int) -> Trajecto
         action = agent.act(observation)
         reply = form.reply(action)
         trajectory.append_sampled(reply, "action", [0.0] * len(reply), [0.0] * len(reply), turn)
+        trajectory.segment[-len(reply) :] = reply_segments(reply, form.tokenizer.decode)
         observation, reward, trajectory.terminated, trajectory.truncated, info = env.step(action)
         trajectory.record_turn(float(reward), info)
     return trajectory

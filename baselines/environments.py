@@ -13,7 +13,7 @@ from turngym.envs import ENV_IDS
 Env = gymnasium.Env[str, str]
 
 TRAIN_SEEDS = 2**31
-"""Training seeds are below this number, so that an environment without splits is tested on seeds it never trained on."""
+"""Training seeds are below this number: an environment without splits is tested on seeds that it never trained on."""
 
 _FIRST_SEED = {"validation": TRAIN_SEEDS, "test": TRAIN_SEEDS + 10_000_000, "train": TRAIN_SEEDS + 20_000_000}
 

@@ -53,7 +53,7 @@ def approximate_kl(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
 
 
 def kl_to_reference(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
-    """Estimate of KL(present || reference), summed over tokens that the present policy sampled; differentiable, in nats.
+    """Estimate of KL(present || reference), summed over tokens that the present policy sampled, in nats.
 
     Source: the same estimator, as the KL term of GRPO (arXiv:2402.03300, equation 4).
     """

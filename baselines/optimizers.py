@@ -22,8 +22,8 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose update is brought close to an orthogonal matrix, for weight matrices alone.
 
     `torch.optim.Muon` does the same in bfloat16, which most processors without an accelerator only emulate: there the
-    optimiser costs as much as the gradient of a small model. Here the arithmetic is the parameters' own, and matrices of
-    one shape are worked on together. A test holds the two to each other.
+    optimiser costs as much as the gradient of a small model. Here the arithmetic is the parameters' own, and matrices
+    of one shape are worked on together. A test holds the two to each other.
 
     Args:
         parameters: Matrices.

@@ -1,12 +1,12 @@
 """PPO for a language policy on any environment with text in and text out.
 
-    python baselines/ppo_llm.py                                    # tiny on TextFrozenLake-v0, about ten minutes on 2 cores
+    python baselines/ppo_llm.py                                    # tiny on TextFrozenLake-v0, minutes on 2 cores
     python baselines/ppo_llm.py --quick                            # a complete run in about a minute, to try a setup
     python baselines/ppo_llm.py --env-id your_module:YourEnv-v0 --demonstrations none
     python baselines/ppo_llm.py --resume runs/<folder>             # goes on where an interrupted run stopped
 
-Demonstrations of the environment's oracle, supervised fine-tuning on them (`sft.py`), then PPO with a critic; success on
-held-out levels at the end, beside a random agent and the oracle. Objective: `losses.py` and `advantages.py`. What is
+Demonstrations of the environment's oracle, supervised fine-tuning on them (`sft.py`), then PPO with a critic; success
+on held-out levels at the end, beside a random agent and the oracle. Objective: `losses.py` and `advantages.py`. What is
 left out on purpose: a reward model, and normalising rewards.
 
 Metrics of an iteration (`metrics.jsonl` and TensorBoard, stage `ppo`):
@@ -23,7 +23,7 @@ Metrics of an iteration (`metrics.jsonl` and TensorBoard, stage `ppo`):
 | policy_loss, value_loss | mean over tokens | value_loss falls |
 | explained_variance | share of the returns' variance that the critic foresaw | rises towards 1 |
 | gradient_norm | before clipping | steady; a spike is an early sign of collapse |
-| group_reward_std | of the return within groups of episodes on one level (with --group-size above 1) | falls late; early is collapse |
+| group_reward_std | of the return within groups on one level (with --group-size above 1) | falls late, not early |
 | reference_kl | from the policy that PPO started from, nats a token (with --kl-coefficient above 0) | small |
 | ratio_error | largest difference of the first ratio from 1 before any update | below 1e-4 |
 """
@@ -70,7 +70,7 @@ class Args(CommonArgs):
     """Passes over each rollout."""
     minibatches: int = 2
     """Optimiser steps in a pass."""
-    learning_rate: float = 7e-4
+    learning_rate: float = 1e-3
     """Peak learning rate of PPO: up over 5 iterations, then linearly down to a tenth. Pretrained: 1e-6 to 1e-5."""
     estimator: Literal["gae", "bi_level"] = "gae"
     """Advantages over tokens in one pass, or over turns and then inside them (advantages.py)."""
@@ -84,7 +84,7 @@ class Args(CommonArgs):
     """The probability ratio may rise to 1 plus this."""
     value_clip: float = 0.5
     """The critic's estimate may move by this much in an update, in units of the return."""
-    value_coefficient: float = 1.0
+    value_coefficient: float = 4.0
     """Weight of the critic's loss."""
     entropy_coefficient: float = 0.005
     """Weight of the entropy bonus."""
@@ -198,7 +198,7 @@ def add_reference(run: Run, reference: PolicyModel, samples: Sequence[Sample]) -
 
 
 def reinforce(run: Run) -> None:
-    """PPO from the present weights; those that do best on the validation levels, the start included, are saved as `ppo`."""
+    """PPO from the present weights; those that validate best, the start included, are saved as `ppo`."""
     args, folder = run.args, run.folder
     optimizer = Optimizer(run.model, args.optimizer)
     reference = copy.deepcopy(run.model) if args.kl_coefficient else None

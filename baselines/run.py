@@ -18,8 +18,10 @@ from turngym.baselines.parallel import Workers
 from turngym.baselines.plots import learning_curve
 from turngym.baselines.run_folder import RunFolder, default_folder
 from turngym.baselines.sft import SFTSettings, train_sft
+from turngym.wrappers import ReasoningWrapper
 
 _MOST_ENVS = 256
+_REPLY_TOKENS = {"action": 8, "think": 64}
 _DEMONSTRATION_LEVELS, _SFT_ORDER = range(2)
 
 
@@ -45,6 +47,8 @@ class CommonArgs:
     """A complete run in about a minute, to try a setup. Its figures are not a result."""
     workers: int = 2
     """Threads that share rollouts and updates; one a core."""
+    reply_format: Literal["action", "think"] = "action"
+    """action: a reply is an action. think: <think>...</think><answer>action</answer>, trained as one sequence."""
     optimizer: Literal["muon", "adamw"] = "muon"
     """muon for a model from scratch; adamw for a pretrained one."""
 
@@ -61,8 +65,8 @@ class CommonArgs:
     sft_learning_rate: float = 2e-3
     """Peak learning rate of SFT; for a pretrained model of 100M parameters or more try 1e-5 to 1e-4."""
 
-    max_new_tokens: int = 8
-    """Longest reply in tokens, its end token included."""
+    max_new_tokens: int | None = None
+    """Longest reply in tokens, its end token included; by default 8, and 64 with thoughts."""
     max_tokens: int = 2048
     """Padded tokens in a micro-batch: bounds memory; changes no result beyond rounding."""
     checkpoint_every: int = 5
@@ -75,8 +79,8 @@ class CommonArgs:
     """Episodes of each row of the closing table, greedy."""
 
 
-_AT_LEAST_ONE = """workers demonstration_episodes sft_epochs sft_patience sft_batch max_new_tokens max_tokens
-    checkpoint_every validate_every validation_episodes evaluation_episodes episodes epochs minibatches group_size""".split()  # noqa: SIM905
+_AT_LEAST_ONE = """workers demonstration_episodes sft_epochs sft_patience sft_batch max_new_tokens max_tokens episodes
+    checkpoint_every validate_every validation_episodes evaluation_episodes epochs minibatches group_size""".split()  # noqa: SIM905
 _AT_LEAST_ZERO = ["seed", "iterations", "critic_warmup"]
 
 AnyArgs = TypeVar("AnyArgs", bound=CommonArgs)
@@ -85,8 +89,8 @@ AnyArgs = TypeVar("AnyArgs", bound=CommonArgs)
 def check(args: CommonArgs) -> None:
     """Raise `ValueError` for a number that is out of range."""
     for name, least in {**dict.fromkeys(_AT_LEAST_ONE, 1), **dict.fromkeys(_AT_LEAST_ZERO, 0)}.items():
-        value = getattr(args, name, least)
-        if value < least:
+        value = getattr(args, name, None)
+        if value is not None and value < least:
             raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
 
 
@@ -122,7 +126,10 @@ class Run:
         noise_seeds: list[int] | None = None,
     ) -> list[Trajectory]:
         """Episodes of the present policy."""
-        settings = {"temperature": temperature, "max_new_tokens": self.args.max_new_tokens, "seed": seed}
+        length = self.args.max_new_tokens or _REPLY_TOKENS[self.args.reply_format]
+        env = self.envs[split][0]
+        stop = env.get_wrapper_attr("stop_strings") if env.has_wrapper_attr("stop_strings") else ()
+        settings = {"temperature": temperature, "max_new_tokens": length, "seed": seed, "stop": stop}
         return self.workers.rollout(self.model, self.envs[split], seeds, groups, noise_seeds, **settings)
 
     def validate(self) -> float:
@@ -148,6 +155,8 @@ def prepare(args: CommonArgs, count: int) -> Run:
     arguments = parse_arguments(args.env_args)
     splits = {"train", "validation", args.split}
     envs = {split: make_envs(args.env_id, split, min(count, _MOST_ENVS), arguments) for split in splits}
+    if args.reply_format == "think":
+        envs = {split: [ReasoningWrapper(env) for env in made] for split, made in envs.items()}
     if args.demonstrations == "oracle" and not envs["train"][0].has_wrapper_attr("oracle_action"):
         raise ValueError(
             f"--demonstrations oracle: {args.env_id} has no oracle_action; use none, or a file of episodes"
