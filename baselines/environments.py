@@ -1,7 +1,10 @@
 """Environments for a run: made by id and split, with one clear line where that is impossible."""
 
 import ast
+import importlib
 import inspect
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
 from turngym.envs import ENV_IDS
+from turngym.envs.text_env import TextEnv
 
 Env = gymnasium.Env[str, str]
 
@@ -25,8 +29,11 @@ def make_envs(env_id: str, split: str, count: int, arguments: Mapping[str, Any])
         ValueError: If the id is not registered, an argument is not understood or out of range, or the environment does
             not take and return text.
     """
+    if ":" in env_id and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module of the user's own lies where the command is run
     try:
-        spec = gymnasium.spec(env_id)
+        importlib.import_module(env_id.partition(":")[0] if ":" in env_id else "turngym")
+        spec = gymnasium.spec(env_id.rpartition(":")[2])
         if takes_split(spec):
             arguments = {**arguments, "split": split}
         envs = [gymnasium.make(env_id, **arguments) for _ in range(count)]
@@ -43,9 +50,10 @@ def make_envs(env_id: str, split: str, count: int, arguments: Mapping[str, Any])
 
 
 def takes_split(spec: Any) -> bool:
-    """Whether an environment's constructor has a `split` argument."""
+    """Whether an environment's constructor has a `split` argument, of its own or handed on to `TextEnv`."""
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
-    return "split" in inspect.signature(creator).parameters
+    is_ours = inspect.isclass(creator) and issubclass(creator, TextEnv)
+    return is_ours or "split" in inspect.signature(creator).parameters
 
 
 def held_out_seeds(split: str, count: int) -> list[int]:

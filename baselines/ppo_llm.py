@@ -120,8 +120,8 @@ def batch_gradients(run: Run, samples: Sequence[Sample], *, critic_only: bool = 
         entropy, kl = now.entropy.sum(), losses.approximate_kl(now.log_probs, old_log_probs)
         terms = {"policy_loss": policy, "value_loss": value, "entropy": entropy, "approximate_kl": kl}
         terms |= {"clip_fraction": clipped.sum(), "reference_kl": reference_kl}
-        parts.append({name: term.item() / tokens for name, term in terms.items()})
-        parts[-1]["ratio_error"] = (now.log_probs - old_log_probs).exp().sub(1).abs().max().item()
+        ratio_error = (now.log_probs - old_log_probs).exp().sub(1).abs().max().item()
+        parts.append({"ratio_error": ratio_error, **{name: term.item() / tokens for name, term in terms.items()}})
         total = policy + args.value_coefficient * value - args.entropy_coefficient * entropy
         return (total + args.kl_coefficient * reference_kl if args.kl_coefficient else total) / tokens
 
