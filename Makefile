@@ -2,27 +2,39 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGE := setup.cfg pyproject.toml constraints.txt
+EXTRAS := llm,sb3,trl,multiagent,dev
 
-.PHONY: train test lint bench clean
+.PHONY: train test test-slow test-compat lint bench clean
 
-$(VENV)/installed: $(PACKAGE)
+$(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[llm,sb3,trl,multiagent,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	touch $@
 
-train: $(VENV)/installed  ## Oracle demonstrations, SFT and PPO of the tiny policy on TextFrozenLake-v0
+train: $(VENV)/installed  # oracle demonstrations, SFT and PPO of the tiny policy on TextFrozenLake-v0
 	$(BIN)/python baselines/ppo_llm.py $(ARGS)
 
-test: $(VENV)/installed  ## The default test suite
+test: $(VENV)/installed  # the default test suite
 	$(BIN)/python -m pytest -q $(ARGS)
 
-lint: $(VENV)/installed  ## Style and types
+test-slow: $(VENV)/installed  # the longer proofs
+	$(BIN)/python -m pytest -q -m slow $(ARGS)
+
+test-compat: $(VENV)/installed  # the environments and wrappers under the oldest Gymnasium that is supported
+	$(PYTHON) -m venv $(VENV)-compat
+	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check gymnasium==1.2.2 numpy pytest hypothesis build
+	$(VENV)-compat/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(VENV)-compat/bin/python -m pytest -q tests --ignore=tests/agents --ignore=tests/baselines \
+		--ignore=tests/test_examples.py --ignore=tests/test_package.py
+
+lint: $(VENV)/installed  # style, and types of the environments and wrappers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	rm -rf build/types && mkdir -p build/types && cp -r src/turngym build/types/ && cp -r envs wrappers build/types/turngym/
+	MYPYPATH=build/types $(BIN)/mypy --strict -p turngym.envs -p turngym.wrappers
 
-bench: $(VENV)/installed  ## Speed against peers, as ratios in one run
+bench: $(VENV)/installed  # speed against peers, as ratios in one run
 	$(BIN)/python benchmarks/envs.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(VENV)-compat build dist *.egg-info

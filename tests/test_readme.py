@@ -10,8 +10,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_python_code_runs(capsys) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+    exec(compile("\n".join(blocks), "README.md", "exec"), {})
     assert "Reply with one of: Left, Down, Right, Up." in capsys.readouterr().out
 
 
