@@ -70,7 +70,7 @@ class Args(CommonArgs):
     """Passes over each rollout."""
     minibatches: int = 2
     """Optimiser steps in a pass."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-4
     """Peak learning rate of PPO: up over 5 iterations, then linearly down to a tenth. Pretrained: 1e-6 to 1e-5."""
     estimator: Literal["gae", "bi_level"] = "gae"
     """Advantages over tokens in one pass, or over turns and then inside them (advantages.py)."""
@@ -84,7 +84,7 @@ class Args(CommonArgs):
     """The probability ratio may rise to 1 plus this."""
     value_clip: float = 0.5
     """The critic's estimate may move by this much in an update, in units of the return."""
-    value_coefficient: float = 4.0
+    value_coefficient: float = 2.0
     """Weight of the critic's loss."""
     entropy_coefficient: float = 0.005
     """Weight of the entropy bonus."""
