@@ -60,7 +60,7 @@ except ModuleNotFoundError as error:
 class Args(CommonArgs):
     """Train a policy on a text environment and report success on held-out levels."""
 
-    iterations: int = 300
+    iterations: int = 420
     """Rollout and update, so many times."""
     episodes: int = 256
     """Episodes in a rollout."""
@@ -70,7 +70,7 @@ class Args(CommonArgs):
     """Passes over each rollout."""
     minibatches: int = 2
     """Optimiser steps in a pass."""
-    learning_rate: float = 3e-4
+    learning_rate: float = 4e-4
     """Peak learning rate of PPO: up over 5 iterations, then linearly down to a tenth. Pretrained: 1e-6 to 1e-5."""
     estimator: Literal["gae", "bi_level"] = "gae"
     """Advantages over tokens in one pass, or over turns and then inside them (advantages.py)."""

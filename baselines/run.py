@@ -16,7 +16,7 @@ from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, mak
 from turngym.baselines.evaluation import Score, play, score_trajectories, table
 from turngym.baselines.parallel import Workers
 from turngym.baselines.plots import learning_curve
-from turngym.baselines.run_folder import RunFolder, default_folder
+from turngym.baselines.run_folder import RunFolder, default_folder, read_config
 from turngym.baselines.sft import SFTSettings, train_sft
 from turngym.wrappers import ReasoningWrapper
 
@@ -54,9 +54,9 @@ class CommonArgs:
 
     demonstrations: str = "oracle"
     """Where imitation starts from: oracle (of the environment), none, or a file with lines of seed and replies."""
-    demonstration_episodes: int = 300
+    demonstration_episodes: int = 500
     """How many training levels the oracle plays. Fixed: more would raise the start, and hide what RL adds."""
-    sft_epochs: int = 40
+    sft_epochs: int = 30
     """At most so many passes over the demonstrations."""
     sft_patience: int = 8
     """SFT ends after so many epochs without a better validation score, and keeps its best weights."""
@@ -178,7 +178,7 @@ def resumed(args: AnyArgs) -> AnyArgs:
     assert args.resume is not None
     if dataclasses.replace(args, resume=None) != type(args)():
         raise ValueError(f"--resume {args.resume} goes on under the run's own settings: leave the other settings out")
-    saved = RunFolder.reopen(args.resume).read_config()
+    saved = read_config(args.resume)
     saved |= {"resume": args.resume, "output_dir": None, "env_args": tuple(saved["env_args"])}
     return type(args)(**saved)
 

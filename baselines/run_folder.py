@@ -66,20 +66,13 @@ class RunFolder:
         Raises:
             ValueError: If there is no run in the folder, or it is complete.
         """
-        if not (path / "config.json").is_file():
-            raise ValueError(f"--resume {path}: no run was begun here (there is no config.json)")
-        if (path / "summary.json").exists():
-            raise ValueError(f"--resume {path}: this run is complete; its summary.json says how it went")
+        read_config(path)
         saved = path / "checkpoints" / "state.pt"
         state = torch.load(saved, weights_only=True) if saved.exists() else None
         for name in _GROWING:
             if (path / name).exists():
                 os.truncate(path / name, state["sizes"].get(name, 0) if state else 0)
         return cls(path, state)
-
-    def read_config(self) -> dict[str, Any]:
-        """The settings that the run was begun with."""
-        return dict(json.loads((self.path / "config.json").read_text(encoding="utf-8")))
 
     @property
     def wall_s(self) -> float:
@@ -136,6 +129,19 @@ class RunFolder:
         write_whole(self.path / "summary.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
         (self._checkpoints / "state.pt").unlink(missing_ok=True)
         self._board.close()
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings that an interrupted run was begun with.
+
+    Raises:
+        ValueError: If there is no run in the folder, or it is complete.
+    """
+    if not (path / "config.json").is_file():
+        raise ValueError(f"--resume {path}: no run was begun here (there is no config.json)")
+    if (path / "summary.json").exists():
+        raise ValueError(f"--resume {path}: this run is complete; its summary.json says how it went")
+    return dict(json.loads((path / "config.json").read_text(encoding="utf-8")))
 
 
 def default_folder(env_id: str, seed: int) -> Path:
