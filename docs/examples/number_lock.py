@@ -23,6 +23,7 @@ _DIGITS = {str(digit): digit for digit in range(10)}
 class NumberLockEnv(TextEnv):
     """Find a digit; every wrong guess is told to be too low or too high."""
 
+    metadata = {**TextEnv.metadata, "render_modes": ["ansi"]}  # noqa: RUF012  # as Gymnasium; it draws no image
     shared_splits = True  # ten levels are too few to be told apart
 
     def __init__(self, *, max_turns: int | str = 4, **kwargs: Any) -> None:
