@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
 from turngym.agents.trajectory import Trajectory
+from turngym.envs.scores import wilson_interval
 
 Env = gymnasium.Env[str, str]
 
@@ -72,17 +72,6 @@ def normalized(success: float, reference: tuple[float, float]) -> float:
     """`(success - random) / (oracle - random)`; NaN where random is as good as the oracle."""
     floor, ceiling = reference
     return (success - floor) / (ceiling - floor) if ceiling > floor else float("nan")
-
-
-def wilson_interval(successes: int, episodes: int) -> tuple[float, float]:
-    """95% interval of a share.
-
-    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
-    """
-    z, share = 1.959964, successes / episodes
-    centre = (share + z * z / (2 * episodes)) / (1 + z * z / episodes)
-    half = z * sqrt(share * (1 - share) / episodes + z * z / (4 * episodes * episodes)) / (1 + z * z / episodes)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def play(env: Env, agent: Agent, seeds: Sequence[int]) -> list[Trajectory]:

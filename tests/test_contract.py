@@ -214,9 +214,9 @@ def test_render_modes(env_id: str) -> None:
 def test_closing_twice(env_id: str) -> None:
     env = gymnasium.make(env_id)
     env.reset(seed=0)
-    env.close()
-    env.close()
-    gymnasium.make(env_id).close()  # never reset
+    for _ in range(2):
+        assert env.close() is None
+    assert gymnasium.make(env_id).close() is None  # never reset
 
 
 def vector_episode(envs: gymnasium.vector.VectorEnv[Any, Any, Any], texts: tuple[str, str]) -> list[Any]:

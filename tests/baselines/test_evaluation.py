@@ -6,7 +6,8 @@ import gymnasium
 import pytest
 
 from turngym.agents.scripted import OracleAgent, RandomAgent
-from turngym.baselines.evaluation import normalized, play, score_trajectories, table, wilson_interval
+from turngym.baselines.evaluation import normalized, play, score_trajectories, table
+from turngym.envs.scores import wilson_interval
 
 
 def test_wilson_interval_against_published_values() -> None:
