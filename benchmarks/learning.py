@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="of the result, for example text_frozen_lake")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; give each --workers 1 then")
+    parser.add_argument("--note", default="", help="a line under the table: what a reader must know of these runs")
     parser.add_argument("settings", nargs="*", help="settings of ppo_llm.py, after --")
     arguments = parser.parse_args()
     path = ROOT / "docs/results" / f"{arguments.name}.json"
@@ -91,9 +92,16 @@ def main() -> None:
         missing = [seed for seed in arguments.seeds if str(seed) not in summaries]
         for summary in jobs.map(lambda seed: run_seed(arguments.name, seed, arguments.settings), missing):
             summaries[str(summary["seed"])] = summary
-            record = {"settings": arguments.settings, "machine": machine(), "runs": summaries}
-            path.write_text(json.dumps(record, indent=2) + "\n")
-            path.with_suffix(".md").write_text(page(arguments.name, arguments.settings, summaries))
+            write(path, arguments, summaries)
+    write(path, arguments, summaries)
+
+
+def write(path: Path, arguments: argparse.Namespace, summaries: dict[str, dict[str, Any]]) -> None:
+    """The record and the page."""
+    record = {"settings": arguments.settings, "note": arguments.note, "machine": machine(), "runs": summaries}
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    text = page(arguments.name, arguments.settings, summaries) + (f"\n{arguments.note}\n" if arguments.note else "")
+    path.with_suffix(".md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -215,3 +215,43 @@ def test_a_whole_run_from_the_command_line(tmp_path) -> None:
     assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in (folder / "checkpoints").iterdir()} == {"sft.safetensors", "ppo.safetensors"}
     assert list((folder / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["--reply-format", "think", "--max-new-tokens", "12", "--env-args", "max_turns=3"],
+        ["--group-size", "4", "--kl-coefficient", "0.1", "--critic-warmup", "1", "--estimator", "bi_level"],
+    ],
+    ids=["thoughts", "everything else"],
+)
+def test_the_other_settings_train(settings, tmp_path) -> None:
+    folder = tmp_path / "run"
+    common = """--demonstration-episodes 8 --sft-epochs 1 --iterations 2 --episodes 8 --validate-every 2 --workers 1
+        --validation-episodes 4 --evaluation-episodes 4""".split()  # noqa: SIM905
+    assert ppo_llm.main([*common, *settings, "--output-dir", str(folder)]) == 0
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert all(math.isfinite(value) for line in lines for value in line.values() if isinstance(value, float))
+    if "--group-size" in settings:
+        assert "group_reward_std" in lines[-1]
+        assert lines[1]["approximate_kl"] == pytest.approx(0.0, abs=1e-6)  # the critic alone learned
+        assert lines[2]["reference_kl"] == pytest.approx(0.0, abs=1e-3)
+    else:
+        episode = json.loads((folder / "trajectories.jsonl").read_text().splitlines()[0])
+        assert "Think first, then act" in episode["text"]
+
+
+def test_thoughts_are_told_from_actions() -> None:
+    from turngym.agents.templates import turn_format
+    from turngym.baselines.demonstrations import oracle_demonstrations
+    from turngym.wrappers import ReasoningWrapper
+
+    form = turn_format(tiny.build_tokenizer())
+    env = ReasoningWrapper(gymnasium.make("turngym:TextFrozenLake-v0"))
+    (episode,) = oracle_demonstrations(env, form, [0])
+    thought = [token for token, part in zip(episode.ids, episode.segment, strict=True) if part == "thought"]
+    action = [token for token, part in zip(episode.ids, episode.segment, strict=True) if part == "action"]
+    assert form.tokenizer.decode(thought).startswith("<think>I am at")
+    assert form.tokenizer.decode(thought).endswith("</think>")
+    assert form.tokenizer.decode(action).startswith("<answer>")
+    assert episode.success
