@@ -4,11 +4,10 @@ import dataclasses
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 Segment = Literal["prompt", "observation", "thought", "action", "code", "answer"]
 _THOUGHT_END = "</think>"
-SEGMENTS: tuple[Segment, ...] = get_args(Segment)
 
 
 def reply_segments(ids: list[int], decode: Callable[[list[int]], str]) -> list[Segment]:

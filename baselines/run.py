@@ -13,7 +13,7 @@ from turngym.agents.scripted import OracleAgent, RandomAgent
 from turngym.agents.trajectory import Trajectory
 from turngym.baselines.demonstrations import load_demonstrations, oracle_demonstrations
 from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, make_envs, parse_arguments
-from turngym.baselines.evaluation import Score, play, score_trajectories, table
+from turngym.baselines.evaluation import play, score_trajectories, table
 from turngym.baselines.parallel import Workers
 from turngym.baselines.plots import learning_curve
 from turngym.baselines.run_folder import RunFolder, default_folder, read_config
@@ -205,34 +205,31 @@ def imitate(run: Run) -> None:
     )
 
 
-def reference_scores(run: Run) -> dict[str, Score]:
-    """Random agent and oracle on the levels of the closing table, as far as the environment knows them."""
-    env, seeds = run.envs[run.args.split][0], held_out_seeds(run.args.split, run.args.evaluation_episodes)
-    episodes: dict[str, list[Trajectory]] = {}
+def reference_episodes(run: Run, seeds: list[int]) -> dict[str, list[Trajectory]]:
+    """Episodes of the random agent and of the oracle, as far as the environment knows them."""
+    env, episodes = run.envs[run.args.split][0], {}
     if env.has_wrapper_attr("random_action"):
         episodes["random"] = play(env, RandomAgent(env, seed=run.args.seed), seeds)
     if env.has_wrapper_attr("oracle_action"):
         episodes["oracle"] = play(env, OracleAgent(env), seeds)
-    reference = tuple(
-        float(np.mean([each.success for each in episodes[name]])) if name in episodes else bound
-        for name, bound in (("random", 0.0), ("oracle", 1.0))
-    )
-    return {name: score_trajectories(played, reference) for name, played in episodes.items()}
+    return episodes
 
 
 def report(run: Run) -> dict[str, Any]:
     """Evaluate what was trained, write summary and learning curve, and print the closing table."""
-    args, scores = run.args, reference_scores(run)
-    reference = tuple(
-        scores[name].success if name in scores else float(name == "oracle") for name in ("random", "oracle")
-    )
+    args = run.args
     seeds = held_out_seeds(args.split, args.evaluation_episodes)
-    rows = {name: score for name, score in scores.items() if name == "random"}
+    episodes = reference_episodes(run, seeds)
     for name in ("sft", "ppo"):
         if run.folder.has_model(name):
             run.folder.load_model(name, run.model)
-            rows[name] = score_trajectories(run.rollout(args.split, seeds, temperature=0.0, seed=[0]), reference)
-    rows |= {name: score for name, score in scores.items() if name == "oracle"}
+            episodes[name] = run.rollout(args.split, seeds, temperature=0.0, seed=[0])
+    reference = tuple(
+        float(np.mean([each.success for each in episodes[name]])) if name in episodes else bound
+        for name, bound in (("random", 0.0), ("oracle", 1.0))
+    )
+    order = [name for name in ("random", "sft", "ppo", "oracle") if name in episodes]
+    rows = {name: score_trajectories(episodes[name], reference) for name in order}
     summary = {"env_id": args.env_id, "seed": args.seed, "split": args.split, "quick": args.quick}
     summary |= {"wall_s": round(run.folder.wall_s, 1), **{name: score.to_dict() for name, score in rows.items()}}
     title = f"{args.env_id}, {args.model}, seed {args.seed}"
