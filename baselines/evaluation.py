@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import comb
 from typing import Any, Protocol
 
 import gymnasium
@@ -72,6 +73,24 @@ def normalized(success: float, reference: tuple[float, float]) -> float:
     """`(success - random) / (oracle - random)`; NaN where random is as good as the oracle."""
     floor, ceiling = reference
     return (success - floor) / (ceiling - floor) if ceiling > floor else float("nan")
+
+
+def pass_at_k(solved: Sequence[int], samples: int, k: int) -> float:
+    """Probability that at least one of `k` samples solves a level, averaged over levels, without bias.
+
+    The mean of `1 - C(n - c, k) / C(n, k)`, for `c` solved of `n` samples (Chen et al. 2021, arXiv:2107.03374, eq. 1).
+
+    Args:
+        solved: How many of a level's samples solved it, for each level.
+        samples: How many were drawn of each.
+        k: At most `samples`.
+
+    Raises:
+        ValueError: If `k` is out of range.
+    """
+    if not 1 <= k <= samples:
+        raise ValueError(f"k must lie in 1 .. samples ({samples}), got {k}")
+    return float(np.mean([1 - comb(samples - each, k) / comb(samples, k) for each in solved]))
 
 
 def play(env: Env, agent: Agent, seeds: Sequence[int]) -> list[Trajectory]:

@@ -66,6 +66,8 @@ class Args(CommonArgs):
     """Episodes in a rollout."""
     group_size: int = 1
     """Episodes on each level; they differ in luck and sampling. With 2 or more, group_reward_std is logged."""
+    retry_share: float = 0.5
+    """At most this share of a rollout's levels are levels that the policy failed on and has not solved since."""
     epochs: int = 1
     """Passes over each rollout."""
     minibatches: int = 2
@@ -97,6 +99,7 @@ class Args(CommonArgs):
 
 
 _LEVELS, _LUCK, _ORDER = range(10, 13)  # purposes of random streams; those below belong to run.py
+_MOST_FAILED = 1024
 
 
 def batch_gradients(run: Run, samples: Sequence[Sample], *, critic_only: bool = False) -> dict[str, float]:
@@ -153,10 +156,12 @@ def schedule(iteration: int, iterations: int) -> float:
     return min(1.0, (iteration + 1) / 5) * (1 - 0.9 * iteration / max(1, iterations))
 
 
-def play(run: Run, iteration: int) -> list[Trajectory]:
-    """The rollout of one iteration: fresh training levels, each played by a group."""
-    args = run.args
-    levels = run.rng(_LEVELS, iteration).integers(TRAIN_SEEDS, size=-(-args.episodes // args.group_size))
+def play(run: Run, iteration: int, failed: Sequence[int]) -> list[Trajectory]:
+    """The rollout of one iteration: fresh training levels and some of the failed ones, each played by a group."""
+    args, rng = run.args, run.rng(_LEVELS, iteration)
+    levels = rng.integers(TRAIN_SEEDS, size=-(-args.episodes // args.group_size))
+    retried = rng.permutation(failed)[: int(args.retry_share * len(levels))]
+    levels[: len(retried)] = retried
     groups = np.arange(args.episodes) // args.group_size
     luck = run.rng(_LUCK, iteration).integers(TRAIN_SEEDS, size=args.episodes).tolist() if args.group_size > 1 else None
     seed = [args.seed, iteration]
@@ -165,9 +170,19 @@ def play(run: Run, iteration: int) -> list[Trajectory]:
     )
 
 
-def iterate(run: Run, optimizer: Optimizer, reference: PolicyModel | None, iteration: int) -> dict[str, float]:
-    """One rollout and its update."""
-    args, trajectories = run.args, play(run, iteration)
+def still_failed(failed: Sequence[int], trajectories: Sequence[Trajectory]) -> list[int]:
+    """The levels that the policy failed on and has not solved since, those that failed last at the end."""
+    solved = {each.seed for each in trajectories if each.success}
+    lost = dict.fromkeys(each.seed for each in trajectories if each.seed not in solved)
+    return [*(level for level in failed if level not in solved and level not in lost), *lost][-_MOST_FAILED:]
+
+
+def iterate(
+    run: Run, optimizer: Optimizer, reference: PolicyModel | None, iteration: int, failed: list[int]
+) -> dict[str, float]:
+    """One rollout and its update; `failed` is brought up to date."""
+    args, trajectories = run.args, play(run, iteration, failed)
+    failed[:] = still_failed(failed, trajectories)
     discounts = {"turn_gamma": args.turn_gamma, "turn_lambda": args.turn_lambda}
     samples = make_samples(trajectories, ESTIMATORS[args.estimator], **discounts)
     if reference is not None:
@@ -200,19 +215,19 @@ def add_reference(run: Run, reference: PolicyModel, samples: Sequence[Sample]) -
 def reinforce(run: Run) -> None:
     """PPO from the present weights; those that validate best, the start included, are saved as `ppo`."""
     args, folder = run.args, run.folder
-    optimizer = Optimizer(run.model, args.optimizer)
+    optimizer, failed = Optimizer(run.model, args.optimizer), list[int]()
     reference = copy.deepcopy(run.model) if args.kl_coefficient else None
     state = folder.state_of("ppo")
     if state:
         run.model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        best = state["best"]
+        best, failed = state["best"], state["failed"]
     else:
         best = run.validate()
         folder.save_model("ppo", run.model)
     bar = tqdm(range(state["step"] if state else 0, args.iterations), desc="PPO", unit="iteration")
     for iteration in bar:
-        metrics = iterate(run, optimizer, reference, iteration)
+        metrics = iterate(run, optimizer, reference, iteration, failed)
         if (iteration + 1) % args.validate_every == 0 or iteration + 1 == args.iterations:
             metrics["validation_success"] = run.validate()
             if metrics["validation_success"] > best:
@@ -223,8 +238,8 @@ def reinforce(run: Run) -> None:
             success=f"{metrics['success']:.3f}", validation=f"{best:.3f}", entropy=f"{metrics['entropy']:.2f}"
         )
         if (iteration + 1) % args.checkpoint_every == 0:
-            weights = run.model.state_dict()
-            folder.save_state("ppo", iteration + 1, model=weights, optimizer=optimizer.state_dict(), best=best)
+            saved = {"model": run.model.state_dict(), "optimizer": optimizer.state_dict(), "best": best}
+            folder.save_state("ppo", iteration + 1, **saved, failed=failed)
 
 
 def train(run: Run) -> dict[str, Any]:

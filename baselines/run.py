@@ -1,6 +1,7 @@
 """What every recipe begins and ends with: settings, environments, model and folder; imitation; the closing table."""
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,6 +19,7 @@ from turngym.baselines.parallel import Workers
 from turngym.baselines.plots import learning_curve
 from turngym.baselines.run_folder import RunFolder, default_folder, read_config
 from turngym.baselines.sft import SFTSettings, train_sft
+from turngym.envs.splits import Split
 from turngym.wrappers import ReasoningWrapper
 
 _MOST_ENVS = 256
@@ -92,6 +94,9 @@ def check(args: CommonArgs) -> None:
         value = getattr(args, name, None)
         if value is not None and value < least:
             raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
+    share = getattr(args, "retry_share", 0.0)
+    if not 0 <= share <= 1:
+        raise ValueError(f"--retry-share must lie in 0 .. 1, got {share}")
 
 
 def limited(args: AnyArgs, **most: int) -> AnyArgs:
@@ -152,11 +157,7 @@ def prepare(args: CommonArgs, count: int) -> Run:
     if args.demonstrations not in ("oracle", "none") and not Path(args.demonstrations).is_file():
         raise ValueError(f"--demonstrations {args.demonstrations}: allowed are oracle, none, or an existing file")
     workers = Workers(args.workers)
-    arguments = parse_arguments(args.env_args)
-    splits = {"train", "validation", args.split}
-    envs = {split: make_envs(args.env_id, split, min(count, _MOST_ENVS), arguments) for split in splits}
-    if args.reply_format == "think":
-        envs = {split: [ReasoningWrapper(env) for env in made] for split, made in envs.items()}
+    envs = {split: make_replied(args, split, count) for split in ("train", "validation", args.split)}
     if args.demonstrations == "oracle" and not envs["train"][0].has_wrapper_attr("oracle_action"):
         raise ValueError(
             f"--demonstrations oracle: {args.env_id} has no oracle_action; use none, or a file of episodes"
@@ -167,6 +168,12 @@ def prepare(args: CommonArgs, count: int) -> Run:
     else:
         folder = RunFolder.create(args.output_dir or default_folder(args.env_id, args.seed), dataclasses.asdict(args))
     return Run(args, model, envs, workers, folder)
+
+
+def make_replied(args: CommonArgs, split: Split, count: int) -> list[Env]:
+    """Environments of a split, which read replies of the format that the settings ask for."""
+    envs = make_envs(args.env_id, split, min(count, _MOST_ENVS), parse_arguments(args.env_args))
+    return [ReasoningWrapper(env) for env in envs] if args.reply_format == "think" else envs
 
 
 def resumed(args: AnyArgs) -> AnyArgs:
@@ -181,6 +188,23 @@ def resumed(args: AnyArgs) -> AnyArgs:
     saved = read_config(args.resume)
     saved |= {"resume": args.resume, "output_dir": None, "env_args": tuple(saved["env_args"])}
     return type(args)(**saved)
+
+
+def finished(folder: Path, split: Split | None, workers: int) -> tuple[Run, Split]:
+    """A complete run, to be evaluated once more, and the split to do it on: the given one, else the run's own.
+
+    Raises:
+        ValueError: If there is no run in the folder, or it is not complete.
+    """
+    if not (folder / "summary.json").is_file():
+        raise ValueError(f"{folder}: no complete run is here (there is no summary.json)")
+    saved = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    known = {field.name for field in dataclasses.fields(CommonArgs)}
+    args = CommonArgs(**{name: value for name, value in saved.items() if name in known})
+    split = split or args.split
+    envs = {split: make_replied(args, split, _MOST_ENVS)}
+    model = load_policy_model(args.model, seed=args.seed)
+    return Run(args, model, envs, Workers(workers), RunFolder(folder, None)), split
 
 
 def imitate(run: Run) -> None:

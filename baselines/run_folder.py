@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ class RunFolder:
     def __init__(self, path: Path, state: dict[str, Any] | None) -> None:
         self.path, self.state = path, state
         self._checkpoints = path / "checkpoints"
-        self._board = SummaryWriter(str(path / "tensorboard"))
         self._began = time.time() - (state["wall_s"] if state else 0.0)
 
     @classmethod
@@ -73,6 +73,10 @@ class RunFolder:
             if (path / name).exists():
                 os.truncate(path / name, state["sizes"].get(name, 0) if state else 0)
         return cls(path, state)
+
+    @cached_property
+    def _board(self) -> SummaryWriter:
+        return SummaryWriter(str(self.path / "tensorboard"))
 
     @property
     def wall_s(self) -> float:

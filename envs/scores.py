@@ -7,7 +7,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -103,6 +103,12 @@ def wilson_interval(successes: int, count: int, z: float = _Z95) -> Interval:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def mean_interval(probabilities: Sequence[float]) -> Interval:
+    """95% interval of a mean of probabilities, by the normal approximation; within [0, 1]."""
+    mean, half = float(np.mean(probabilities)), _Z95 * float(np.std(probabilities)) / math.sqrt(len(probabilities))
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
 def measure(env_id: str, episodes: int, first_seed: int = 0) -> Reference:
     """Play random actions and the oracle on the same test levels.
 
@@ -127,9 +133,8 @@ def measure(env_id: str, episodes: int, first_seed: int = 0) -> Reference:
     # A value is an expected return. It is a success probability, free of the luck of single episodes, where the
     # return was the success in everything that was played.
     if len(values) == episodes and all(one.episode_return == one.success for one in floor + ceiling):
-        mean, half = float(np.mean(values)), _Z95 * float(np.std(values)) / math.sqrt(episodes)
-        bounds = max(0.0, mean - half), min(1.0, mean + half)
-        return Reference(wins / episodes, interval, mean, bounds, "value", episodes, first_seed)
+        mean = float(np.mean(values))
+        return Reference(wins / episodes, interval, mean, mean_interval(values), "value", episodes, first_seed)
     won = sum(outcome.success for outcome in ceiling)
     bounds = wilson_interval(won, episodes)
     return Reference(wins / episodes, interval, won / episodes, bounds, "replay", episodes, first_seed)

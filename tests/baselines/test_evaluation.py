@@ -1,12 +1,14 @@
 """Scores and their intervals."""
 
+import json
 import math
 
 import gymnasium
 import pytest
 
 from turngym.agents.scripted import OracleAgent, RandomAgent
-from turngym.baselines.evaluation import normalized, play, score_trajectories, table
+from turngym.baselines import evaluate, ppo_llm
+from turngym.baselines.evaluation import normalized, pass_at_k, play, score_trajectories, table
 from turngym.envs.scores import wilson_interval
 
 
@@ -33,3 +35,31 @@ def test_floor_and_ceiling() -> None:
     lines = table(rows).splitlines()
     assert len(lines) == 4
     assert len({len(line) for line in lines}) == 1
+
+
+def test_pass_at_k_by_hand() -> None:
+    # Of 4 samples 0, 1 and 4 solve the level: 2 of them miss with 1, C(3, 2) / C(4, 2) and 0.
+    assert pass_at_k([0, 1, 4], samples=4, k=2) == pytest.approx((0 + (1 - 3 / 6) + 1) / 3)
+    assert pass_at_k([0, 1, 4], samples=4, k=1) == pytest.approx(5 / 12)
+    assert pass_at_k([0, 1, 4], samples=4, k=4) == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match="k must lie in"):
+        pass_at_k([1], samples=4, k=5)
+
+
+def test_a_finished_run_is_evaluated_by_samples(tmp_path, capsys) -> None:
+    folder = tmp_path / "run"
+    small = """--demonstration-episodes 8 --sft-epochs 1 --iterations 1 --episodes 8 --validation-episodes 4 --workers 1
+        --evaluation-episodes 4 --env-id TextFrozenLakeSlippery-v0""".split()  # noqa: SIM905
+    assert ppo_llm.main([*small, "--output-dir", str(folder)]) == 0
+    board = {path.name for path in (folder / "tensorboard").iterdir()}
+    assert evaluate.main([str(folder), "--levels", "5", "--samples", "3", "--workers", "1"]) == 0
+    result = json.loads((folder / "evaluation.json").read_text())
+    assert (result["split"], result["levels"]) == ("test", 5)
+    for scores in (result["policies"]["sft"], result["policies"]["ppo"]):
+        assert scores["pass@1"]["mean"] <= scores["pass@3"]["mean"]
+    assert {path.name for path in (folder / "tensorboard").iterdir()} == board
+    capsys.readouterr()
+    assert evaluate.main([str(tmp_path)]) == 2
+    assert "no complete run is here" in capsys.readouterr().err
+    assert evaluate.main([str(folder), "--samples", "0"]) == 2
+    assert "--samples must be at least 1" in capsys.readouterr().err

@@ -147,6 +147,41 @@ def test_the_schedule_rises_and_falls() -> None:
     assert 0.1 < rates[-1] < 0.12
 
 
+def test_levels_are_tried_again_until_they_are_solved() -> None:
+    def episode(seed: int, success: bool) -> Trajectory:
+        played = Trajectory(seed=seed)
+        played.record_turn(0.0, {"success": success})
+        return played
+
+    failed = ppo_llm.still_failed([], [episode(1, False), episode(2, True), episode(3, False)])
+    assert failed == [1, 3]
+    failed = ppo_llm.still_failed(failed, [episode(3, False), episode(3, True), episode(4, False)])
+    assert failed == [1, 4]
+    assert ppo_llm.still_failed(failed, [episode(1, False)]) == [4, 1]
+    many = [episode(seed, False) for seed in range(3000)]
+    assert ppo_llm.still_failed(failed, many)[-1] == 2999
+    assert len(ppo_llm.still_failed(failed, many)) < 3000
+
+
+def test_a_share_of_each_rollout_is_a_second_try(model) -> None:
+    seeds: list[int] = []
+
+    class Recorder(Run):
+        def rollout(self, split, given, **settings):
+            seeds[:] = given
+            return []
+
+    run = Recorder(Args(episodes=12, group_size=3, retry_share=0.5, workers=1), model, {}, Workers(1), folder=None)
+    ppo_llm.play(run, 0, [5, 6, 7, 8])
+    tried = [seed for seed in seeds if seed < 10]
+    assert len(seeds) == 12
+    assert len(tried) == 6
+    assert len(set(tried)) == 2
+    assert len(set(seeds)) == 4
+    ppo_llm.play(run, 0, [5])
+    assert sum(seed < 10 for seed in seeds) == 3
+
+
 BAD_INPUT = {
     "an unknown id": (["--env-id", "TextFrozenPond-v0"], "TextFrozenLake-v0"),
     "an id with a typing error": (["--env-id", "TextFrozenLak-v0"], "TextFrozenLake"),
@@ -159,6 +194,7 @@ BAD_INPUT = {
     "a negative seed": (["--seed", "-1"], "--seed must be at least 0, got -1"),
     "no such demonstrations": (["--demonstrations", "expert"], "allowed are oracle, none, or an existing file"),
     "nothing to go on with": (["--resume", "nowhere"], "no run was begun here"),
+    "more second tries than levels": (["--retry-share", "1.5"], "--retry-share must lie in 0 .. 1, got 1.5"),
     "no workers": (["--workers", "0"], "--workers must be at least 1, got 0"),
 }
 

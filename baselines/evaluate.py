@@ -1,0 +1,91 @@
+"""Sampled success of a finished run on held-out levels: pass@1 and pass@k beside each other.
+
+    python baselines/evaluate.py runs/<folder>                     # 8 samples of each of 1,000 test levels
+    python baselines/evaluate.py runs/<folder> --split validation --levels 200 --samples 4
+
+A run's own summary is about greedy replies. Here every level is played several times, with replies sampled at a
+temperature and luck of its own each time: pass@1 is the mean success of a sample, pass@k the share of levels that at
+least one of k samples solves. What RL teaches beyond imitation shows in the first, what it forgets in the second.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+try:
+    import numpy as np
+    import tyro
+
+    from turngym.baselines.environments import held_out_seeds
+    from turngym.baselines.evaluation import pass_at_k
+    from turngym.baselines.run import Run, finished
+    from turngym.baselines.run_folder import write_whole
+    from turngym.envs.scores import mean_interval
+except ModuleNotFoundError as error:
+    print(f'{error.name} is not installed: run  pip install "turngym[llm]"', file=sys.stderr)
+    raise SystemExit(2) from error
+
+
+@dataclass(frozen=True)
+class Args:
+    """Play every level several times and report pass@1 and pass@k."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The folder of a finished run."""
+    samples: int = 8
+    """Episodes on each level."""
+    levels: int = 1000
+    """How many levels."""
+    split: Literal["train", "validation", "test"] | None = None
+    """Of which split; by default that of the run's closing table."""
+    temperature: float = 1.0
+    """Of sampling."""
+    workers: int = 2
+    """Threads that share the episodes; one a core."""
+
+
+def evaluate(run: Run, split: str, *, samples: int, levels: int, temperature: float) -> dict[str, Any]:
+    """pass@1 and pass@`samples` of each policy that the run has saved, with 95% intervals over the levels."""
+    seeds = np.repeat(held_out_seeds(split, levels), samples).tolist()
+    luck, rows = list(range(len(seeds))), {}
+    for name in ("sft", "ppo"):
+        if run.folder.has_model(name):
+            run.folder.load_model(name, run.model)
+            episodes = run.rollout(split, seeds, temperature=temperature, seed=[1], noise_seeds=luck)
+            solved = np.array([each.success for each in episodes]).reshape(levels, samples).sum(axis=1)
+            rows[name] = {
+                f"pass@{k}": {
+                    "mean": pass_at_k(solved.tolist(), samples, k),
+                    "interval": mean_interval([pass_at_k([each], samples, k) for each in solved.tolist()]),
+                }
+                for k in sorted({1, samples})
+            }
+    return rows
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line: 0 when done, 2 where a setting is wrong."""
+    args = tyro.cli(Args, args=argv, description=__doc__)
+    try:
+        if args.samples < 1 or args.levels < 2 or args.temperature <= 0:
+            raise ValueError("--samples must be at least 1, --levels at least 2, --temperature above 0")
+        run, split = finished(args.run, args.split, args.workers)
+    except ValueError as error:
+        print(f"evaluate: {error}", file=sys.stderr)
+        return 2
+    settings = {"samples": args.samples, "levels": args.levels, "temperature": args.temperature}
+    rows = evaluate(run, split, **settings)
+    result = {"split": split, **settings, "policies": rows}
+    text = json.dumps(result, indent=2) + "\n"
+    write_whole(args.run / "evaluation.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
+    print(f"{run.args.env_id}, {args.levels} {split} levels, temperature {args.temperature:g}")
+    for name, scores in rows.items():
+        for k, score in scores.items():
+            print(f"{name} {k}: {score['mean']:.3f} [{score['interval'][0]:.3f}, {score['interval'][1]:.3f}]")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
