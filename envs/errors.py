@@ -2,6 +2,7 @@
 
 TurngymError
 ├── LevelError      no level with the asked properties was found
+├── SandboxError    the sandbox itself broke; says nothing of the code that it was to run
 └── ContractError   an environment breaks the text-environment contract (also an AssertionError)
 """
 
@@ -16,3 +17,7 @@ class LevelError(TurngymError):
 
 class ContractError(TurngymError, AssertionError):
     """An environment breaks the text-environment contract."""
+
+
+class SandboxError(TurngymError):
+    """The sandbox itself broke, or cannot be made here; says nothing of the code that it was to run."""
