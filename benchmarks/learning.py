@@ -1,10 +1,12 @@
-"""Train on several seeds and tabulate success on held-out levels; finished seeds are kept, so a run can be repeated.
+"""Train the variants of a study on several seeds and tabulate success on held-out levels; what is done is kept.
 
-    python benchmarks/learning.py --name text_frozen_lake --seeds 0 1 2 [--jobs 2] [-- settings of ppo_llm.py]
+    python benchmarks/learning.py text_frozen_lake --jobs 2
+    python benchmarks/learning.py --help                      # the studies
 
-Each seed is one run of `baselines/ppo_llm.py` in `runs/results/`, gone on with where it was interrupted. Its summary is
-added to `docs/results/<name>.json` when it is done, and `docs/results/<name>.md` is written anew: every seed, and the
-mean over seeds with a 95% interval (Student's t). Nothing is chosen on the levels of the table.
+Each variant and seed (studies.py) is one run of `baselines/ppo_llm.py` in `runs/results/`, gone on with where it was
+interrupted, and then played once more with sampled replies (`baselines/evaluate.py`). Its summary is added to
+`docs/results/<study>.json` as soon as it is done, and `docs/results/<study>.md` is written anew: every run, and means
+over seeds with 95% intervals (Student's t). Nothing is chosen on the levels of the table.
 """
 
 import argparse
@@ -15,24 +17,68 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from studies import STUDIES, Study
+
 ROOT = Path(__file__).parents[1]
-ROWS = ("random", "sft", "ppo", "oracle")
+RESULTS = ROOT / "docs/results"
+SAMPLES = 8
 _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 
 
-def run_seed(name: str, seed: int, settings: Sequence[str]) -> dict[str, Any]:
-    """One training run, or what is left of it; returns its summary."""
-    folder = ROOT / "runs/results" / f"{name}-{seed}"
+def main() -> None:
+    """Run what is missing, and write the page after each run."""
+    listed = "\n".join(f"  {name:<22} {study.question}" for name, study in STUDIES.items())
+    parser = argparse.ArgumentParser(
+        description=f"{__doc__}\nstudies:\n{listed}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", choices=STUDIES, metavar="STUDY")
+    parser.add_argument("--seeds", type=int, nargs="+", help="only these of the study's seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side, each with a share of the cores")
+    arguments = parser.parse_args()
+    study, path = STUDIES[arguments.study], RESULTS / f"{arguments.study}.json"
+    runs = json.loads(path.read_text())["runs"] if path.exists() else {}
+    seeds = [seed for seed in study.seeds if arguments.seeds is None or seed in arguments.seeds]
+    missing = [
+        (seed, variant) for seed in seeds for variant in study.variants if str(seed) not in runs.get(variant, {})
+    ]
+    threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
+    with ThreadPoolExecutor(arguments.jobs) as jobs:
+        begun = [jobs.submit(one_run, arguments.study, variant, seed, threads) for seed, variant in missing]
+        for done in as_completed(begun):
+            variant, run = done.result()
+            runs.setdefault(variant, {})[str(run["seed"])] = run
+            write(path, arguments.study, runs)
+    write(path, arguments.study, runs)
+
+
+def one_run(name: str, variant: str, seed: int, threads: int) -> tuple[str, dict[str, Any]]:
+    """One training run, or what is left of it, and its evaluation by samples; the variant and what came out."""
+    settings = STUDIES[name].variants[variant].split()
+    folder = ROOT / "runs/results" / f"{name}-{variant.replace(', ', '-').replace(' ', '-')}-{seed}"
+    alone = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+
+    def python(script: str, *arguments: object) -> None:
+        command = [sys.executable, str(ROOT / script), *map(str, arguments)]
+        subprocess.run(command, check=True, env=alone, stdout=subprocess.DEVNULL)
+
     if not (folder / "summary.json").exists():
         begun = (folder / "config.json").exists()
-        arguments = ["--resume", folder] if begun else ["--seed", seed, "--output-dir", folder, *settings]
-        command = [sys.executable, ROOT / "baselines/ppo_llm.py", *arguments]
-        subprocess.run([str(part) for part in command], check=True)
-    return dict(json.loads((folder / "summary.json").read_text()))
+        fresh = ("--seed", seed, "--workers", threads, "--output-dir", folder, *settings)
+        python("baselines/ppo_llm.py", *(("--resume", folder) if begun else fresh))
+    if not (folder / "evaluation.json").exists():
+        python("baselines/evaluate.py", folder, "--samples", SAMPLES, "--workers", threads)
+    summary = json.loads((folder / "summary.json").read_text())
+    sampled = json.loads((folder / "evaluation.json").read_text())["policies"]
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    played = json.loads((folder / "config.json").read_text())["episodes"]
+    turns = round(sum(line["turns"] * played for line in metrics if line["stage"] == "ppo"))
+    if not turns:  # imitation alone: the weights that PPO would have started from
+        del summary["ppo"], sampled["ppo"]
+    return variant, {**summary, "sampled": sampled, "threads": threads, "training_turns": turns}
 
 
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -42,31 +88,105 @@ def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:
     return statistics.mean(values), _T_95[len(values)] * statistics.stdev(values) / len(values) ** 0.5
 
 
-def page(name: str, settings: Sequence[str], summaries: dict[str, dict[str, Any]]) -> str:
+def write(path: Path, name: str, runs: dict[str, dict[str, Any]]) -> None:
+    """The record and the page."""
+    study = STUDIES[name]
+    runs = {variant: dict(sorted(runs[variant].items())) for variant in study.variants if variant in runs}
+    if not runs:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = {"machine": machine(), "variants": study.variants, "runs": runs}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    path.with_suffix(".md").write_text(page(name, study, runs))
+    if study.axis:
+        draw(path.with_suffix(".png"), study, runs)
+
+
+def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
     """The results as Markdown."""
-    seeds = sorted(summaries, key=int)
-    first = summaries[seeds[0]]
-    command = f"python benchmarks/learning.py --name {name} --seeds {' '.join(seeds)}"
+    some = next(iter(next(iter(runs.values())).values()))
     lines = [
-        f"# {first['env_id']}: {name}",
+        f"# {study.question}",
         "",
-        f"`{command}{' -- ' + ' '.join(settings) if settings else ''}`",
+        f"`python benchmarks/learning.py {name}`",
         "",
-        f"Success on {first[ROWS[0]]['episodes']} {first['split']} levels, greedy replies. The policy is the `tiny` "
-        "model: trained from nothing on an oracle's demonstrations and then on its own episodes; not a language model.",
+        f"{some['env_id']}: success on {some['random']['episodes']} {some['split']} levels; in brackets normalised, "
+        "from the random agent (0) to the oracle (1). The policy is the `tiny` model, which learned from an oracle's "
+        "demonstrations and then from its own episodes: it is not a language model. Replies are greedy, but for pass@1 "
+        f"and pass@{SAMPLES}, where they are sampled at temperature 1.",
         "",
-        "| seed | " + " | ".join(f"{row} (normalised)" for row in ROWS) + " | minutes |",
-        "|---|" + "---|" * (len(ROWS) + 1),
+        f"| variant | policy | success (normalised) | pass@1 | pass@{SAMPLES} | turns in training | minutes |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for seed in seeds:
-        cells = [f"{summaries[seed][row]['success']:.3f} ({summaries[seed][row]['normalized']:.3f})" for row in ROWS]
-        lines.append(f"| {seed} | {' | '.join(cells)} | {summaries[seed]['wall_s'] / 60:.1f} |")
-    cells = []
-    for row in ROWS:
-        both = [mean_and_interval([summaries[seed][row][key] for seed in seeds]) for key in ("success", "normalized")]
-        cells.append(f"{both[0][0]:.3f} ± {both[0][1]:.3f} ({both[1][0]:.3f} ± {both[1][1]:.3f})")
-    lines += [f"| mean | {' | '.join(cells)} | |", "", f"Machine: {machine()}. ± is a 95% interval over seeds.", ""]
+    for variant, by_seed in runs.items():
+        lines += variant_rows(variant, list(by_seed.values()))
+    lines += ["", *every_run(runs), "", "Settings (of `baselines/ppo_llm.py`, beyond its defaults):", ""]
+    lines += [f"- {variant}: `{study.variants[variant] or 'none'}`" for variant in runs]
+    if study.axis:
+        lines += ["", f"![success against {study.axis}]({name}.png)"]
+    cores = " or ".join(sorted({str(run["threads"]) for by_seed in runs.values() for run in by_seed.values()}))
+    lines += [
+        "",
+        f"Machine: {machine()}; {cores} of them a run, beside others: minutes are wall time. "
+        "± is a 95% interval over training seeds (Student's t).",
+        "",
+    ]
     return "\n".join(lines)
+
+
+def variant_rows(variant: str, runs: list[dict[str, Any]]) -> list[str]:
+    """A row for each policy of a variant, means over its seeds."""
+    rows, trained = [], "ppo" if "ppo" in runs[0] else "sft"
+    for policy in [each for each in ("random", "sft", "ppo", "oracle") if each in runs[0]]:
+        success, normalized = (spread([run[policy][key] for run in runs]) for key in ("success", "normalized"))
+        sampled = [
+            spread([run["sampled"][policy][k]["mean"] for run in runs]) if policy in runs[0]["sampled"] else ""
+            for k in ("pass@1", f"pass@{SAMPLES}")
+        ]
+        cost = ["", ""]
+        if policy == trained:
+            cost = [f"{statistics.mean(run['training_turns'] for run in runs):,.0f}"]
+            cost += [f"{statistics.mean(run['wall_s'] for run in runs) / 60:.0f}"]
+        cells = [variant, policy, f"{success} ({normalized})", *sampled, *cost]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def spread(values: Sequence[float]) -> str:
+    """A mean and its interval."""
+    mean, half = mean_and_interval(values)
+    return f"{mean:.3f}" if half != half else f"{mean:.3f} ± {half:.3f}"
+
+
+def every_run(runs: dict[str, dict[str, Any]]) -> list[str]:
+    """Success of every single run."""
+    seeds = sorted({int(seed) for by_seed in runs.values() for seed in by_seed})
+    lines = [f"| greedy success, seed | {' | '.join(map(str, seeds))} |", "|---|" + "---|" * len(seeds)]
+    for variant, by_seed in runs.items():
+        for policy in [each for each in ("sft", "ppo") if each in next(iter(by_seed.values()))]:
+            cells = [f"{by_seed[str(seed)][policy]['success']:.3f}" if str(seed) in by_seed else "" for seed in seeds]
+            lines.append(f"| {variant}: {policy} | {' | '.join(cells)} |")
+    return lines
+
+
+def draw(path: Path, study: Study, runs: dict[str, dict[str, Any]]) -> None:
+    """Success against what the variants' names count."""
+    import matplotlib
+    import numpy as np
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    counts = [int(variant) for variant in runs]
+    for policy, label in (("sft", "SFT"), ("ppo", "SFT, then PPO")):
+        spreads = [mean_and_interval([run[policy]["success"] for run in runs[str(count)].values()]) for count in counts]
+        means, halves = np.array(spreads).T
+        axes.errorbar(counts, means, yerr=np.nan_to_num(halves), label=label, marker="o", capsize=3)
+    axes.set(xscale="log", xlabel=study.axis, ylabel="success on held-out levels", ylim=(0, 1))
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
 
 
 def machine() -> str:
@@ -74,34 +194,6 @@ def machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "CPU")
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, no GPU"
-
-
-def main() -> None:
-    """Run what is missing, and write the page after each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--name", required=True, help="of the result, for example text_frozen_lake")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; give each --workers 1 then")
-    parser.add_argument("--note", default="", help="a line under the table: what a reader must know of these runs")
-    parser.add_argument("settings", nargs="*", help="settings of ppo_llm.py, after --")
-    arguments = parser.parse_args()
-    path = ROOT / "docs/results" / f"{arguments.name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    summaries = json.loads(path.read_text())["runs"] if path.exists() else {}
-    with ThreadPoolExecutor(arguments.jobs) as jobs:
-        missing = [seed for seed in arguments.seeds if str(seed) not in summaries]
-        for summary in jobs.map(lambda seed: run_seed(arguments.name, seed, arguments.settings), missing):
-            summaries[str(summary["seed"])] = summary
-            write(path, arguments, summaries)
-    write(path, arguments, summaries)
-
-
-def write(path: Path, arguments: argparse.Namespace, summaries: dict[str, dict[str, Any]]) -> None:
-    """The record and the page."""
-    record = {"settings": arguments.settings, "note": arguments.note, "machine": machine(), "runs": summaries}
-    path.write_text(json.dumps(record, indent=2) + "\n")
-    text = page(arguments.name, arguments.settings, summaries) + (f"\n{arguments.note}\n" if arguments.note else "")
-    path.with_suffix(".md").write_text(text)
 
 
 if __name__ == "__main__":

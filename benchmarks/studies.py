@@ -1,0 +1,53 @@
+"""What `learning.py` measures: settings and seeds, fixed before any run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Study:
+    """Variants of one recipe on the same levels, each over the same training seeds.
+
+    Attributes:
+        question: What the page answers.
+        variants: Settings of `baselines/ppo_llm.py` for each variant.
+        seeds: Training seeds.
+        axis: What the variants' names count, where they are numbers: the page gets a curve over it.
+    """
+
+    question: str
+    variants: dict[str, str]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    axis: str = ""
+
+
+STUDIES = {
+    "text_frozen_lake": Study(
+        "What does PPO add to imitation, and would imitation have got there with as much time?",
+        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 400 --sft-patience 400"},
+        seeds=(0, 1, 2, 3, 4),
+    ),
+    "slippery": Study(
+        "Shortest paths are the wrong thing to imitate where moves slip: does RL learn caution?",
+        {"sft, then ppo": "--env-id TextFrozenLakeSlippery-v0"},
+    ),
+    "text_frozen_lake_8x8": Study(
+        "How far does the same recipe get on larger lakes?",
+        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0"},
+    ),
+    "ragen_frozen_lake": Study(
+        "How far does it get under RAGEN's rules, in both versions?",
+        {
+            "v1": "--env-id RagenFrozenLake-v0 --env-args version=v1",
+            "v2": "--env-id RagenFrozenLake-v0 --env-args version=v2",
+        },
+    ),
+    "demonstrations": Study(
+        "Where does imitation stop, and where does RL go on?",
+        {str(count): f"--demonstration-episodes {count}" for count in (100, 300, 1000, 3000, 10000)},
+        axis="demonstrations",
+    ),
+    "thoughts": Study(
+        "Does it help to write a plan before each action?",
+        {"action": "", "think": "--reply-format think"},
+    ),
+}
