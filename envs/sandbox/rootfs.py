@@ -1,0 +1,72 @@
+"""A file tree of its own: Python and its libraries read-only where they always are, five devices, nothing else."""
+
+import os
+import sys
+import sysconfig
+
+from turngym.envs.sandbox import syscalls
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SCRATCH = "/tmp"
+_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
+_SEED = "/proc"  # a mount point that every machine has, and that nothing below is taken from
+_KEPT = ((os.ST_NOSUID, syscalls.MS_NOSUID), (os.ST_NODEV, 4), (os.ST_NOEXEC, 8)) if sys.platform == "linux" else ()
+
+
+def code_paths() -> list[str]:
+    """What Python and its libraries are read from, without what lies under another of them."""
+    wanted = [*sys.path, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *_LIBRARIES]
+    if sys.base_prefix not in ("/", "/usr"):
+        wanted.append(f"{sys.base_prefix}/lib")
+    kept: list[str] = []
+    for path in sorted({os.path.abspath(path) for path in wanted if path and os.path.exists(path)}):
+        if path != "/" and not any(path.startswith(f"{other}/") for other in kept if not os.path.islink(other)):
+            kept.append(path)
+    return kept
+
+
+def enter() -> None:
+    """Make the tree and move into it. The caller is alone in its mount namespace and may mount.
+
+    Raises:
+        OSError: Where the machine does not let us.
+    """
+    paths = code_paths()
+    syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount("tmpfs", _SEED, "tmpfs", flags, "mode=755,size=1m")
+    for path in paths:
+        _show(path, f"{_SEED}{path}", syscalls.MS_NODEV)
+    for device in DEVICES:
+        _show(device, f"{_SEED}{device}", syscalls.MS_NOEXEC)
+    os.makedirs(f"{_SEED}{SCRATCH}", exist_ok=True)
+    os.chdir(_SEED)
+    syscalls.pivot_root(".", ".")
+    syscalls.detach(".")
+    os.chdir("/")
+    syscalls.mount("none", "/", flags=syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | flags)
+
+
+def _show(source: str, target: str, flags: int) -> None:
+    """Bind `source` at `target`, read-only; a link stays a link."""
+    os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+    if os.path.islink(source) and os.path.isdir(source):
+        os.symlink(os.readlink(source), target)
+        return
+    if os.path.isdir(source):
+        os.makedirs(target, mode=0o755, exist_ok=True)
+    else:
+        open(target, "x").close()
+    syscalls.mount(source, target, flags=syscalls.MS_BIND | syscalls.MS_REC)
+    # In a user namespace the flags that the mount has already are locked: they must be named again.
+    present = os.statvfs(target).f_flag
+    locked = sum(mount for shown, mount in _KEPT if present & shown)
+    writable = 0 if source in DEVICES else syscalls.MS_RDONLY
+    flags |= locked | writable | syscalls.MS_NOSUID | syscalls.MS_REMOUNT | syscalls.MS_BIND
+    syscalls.mount("none", target, flags=flags)
+
+
+def mount_scratch(uid: int, size_mb: int, files: int) -> None:
+    """A small file system of the session's own at `SCRATCH`."""
+    data = f"mode=700,uid={uid},gid={uid},size={size_mb}m,nr_inodes={files}"
+    syscalls.mount("tmpfs", SCRATCH, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC, data)

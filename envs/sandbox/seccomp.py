@@ -1,0 +1,132 @@
+"""The system-call filter: an allow-list, as a classic BPF program.
+
+What is not on the list fails with EPERM, which Python shows as a readable PermissionError. Calls newer than the list
+fail with ENOSYS, so that the C library falls back to older ones.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+
+from turngym.envs.sandbox import syscalls
+from turngym.envs.sandbox.syscall_table import ALLOWED
+
+_KILL, _ERRNO, _ALLOW = 0x8000_0000, 0x0005_0000, 0x7FFF_0000
+_LOAD, _RETURN = 0x20, 0x06
+_EQUAL, _GREATER, _ANY_BIT, _AND = 0x15, 0x25, 0x45, 0x54
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in struct seccomp_data, low words
+
+_ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
+_CONDITIONAL = {
+    "x86_64": {"clone": 56, "clone3": 435, "fork": 57, "vfork": 58, "kill": 62, "tgkill": 234, "ioctl": 16}
+    | {"prctl": 157, "prlimit64": 302, "socketpair": 53},
+    "aarch64": {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "ioctl": 29}
+    | {"prctl": 167, "prlimit64": 261, "socketpair": 199},
+}
+_NEWEST = 462
+_CLONE_THREAD = 0x0001_0000
+_CLONE_FORBIDDEN = 0x7E02_8000  # every CLONE_NEW* flag, and CLONE_PARENT: nobody may give the zygote children
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+_PRCTLS = (3, 15, 16, 0x5356_4D41)  # GET_DUMPABLE SET_NAME GET_NAME SET_VMA
+_AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET = 1, 1, 5
+
+Instruction = tuple[int, int, int, int]
+"""Code, jump if true, jump if false, operand."""
+
+
+def _give(action: int) -> list[Instruction]:
+    return [(_RETURN, 0, 0, action)]
+
+
+_DENY, _UNKNOWN = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
+
+
+def _one_of(offset: int, values: tuple[int, ...], mask: int = 0xFFFF_FFFF) -> list[Instruction]:
+    """Allow where the argument at `offset` is one of `values`, deny elsewhere."""
+    tests = [(_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
+    return [(_LOAD, 0, 0, offset), (_AND, 0, 0, mask), *tests, *_give(_DENY), *_give(_ALLOW)]
+
+
+def _conditions(pid: int, may_fork: bool) -> dict[str, list[Instruction]]:
+    """What becomes of each call that is allowed for some arguments only."""
+    load_flags = (_LOAD, 0, 0, _FIRST)
+    refuse_flags = (_ANY_BIT, 0, 1, _CLONE_FORBIDDEN)
+    need_thread: list[Instruction] = [] if may_fork else [(_ANY_BIT, 1, 0, _CLONE_THREAD), *_give(_DENY)]
+    clone = [load_flags, refuse_flags, *_give(_DENY), *need_thread, *_give(_ALLOW)]
+    # A datagram socket could be sent to any name; a connected stream cannot.
+    stream = _one_of(_SECOND, (_SOCK_STREAM, _SOCK_SEQPACKET), mask=0xF)
+    socketpair = [load_flags, (_EQUAL, 1, 0, _AF_UNIX), *_give(_DENY), *stream]
+    # Where code may fork it lives in a pid namespace of its own, and sees nobody else to signal.
+    signals = _give(_ALLOW) if may_fork else _one_of(_FIRST, (pid,))
+    fork = _give(_ALLOW if may_fork else _DENY)
+    return {
+        "clone": clone,
+        "clone3": _give(_UNKNOWN),  # its flags are behind a pointer, out of a filter's sight
+        "fork": fork,
+        "vfork": fork,
+        "kill": signals,
+        "tgkill": signals,
+        "ioctl": _one_of(_SECOND, _IOCTLS),
+        "prctl": _one_of(_FIRST, _PRCTLS),
+        "prlimit64": _one_of(_FIRST, (0, pid)),
+        "socketpair": socketpair,
+    }
+
+
+def _allowed(machine: str) -> set[int]:
+    column = 1 if machine == "x86_64" else 2
+    fields = [entry.split()[column] for entry in ALLOWED.split(";")]
+    return {int(number) for number in fields if number != "-"}
+
+
+def _program(machine: str, pid: int, may_fork: bool) -> list[Instruction]:
+    fates: dict[int, list[Instruction]] = {number: _give(_ALLOW) for number in _allowed(machine)}
+    conditions = _conditions(pid, may_fork)
+    fates |= {number: conditions[name] for name, number in _CONDITIONAL[machine].items()}
+    program: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
+        *_give(_KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    deny = _give(_DENY)
+    for number in range(_NEWEST + 1):  # neighbours of one fate share a test
+        fate = fates.get(number, deny)
+        if number == _NEWEST or fates.get(number + 1, deny) != fate:
+            program += [(_GREATER, len(fate), 0, number), *fate]
+    return program + _give(_UNKNOWN)
+
+
+class Filter:
+    """A program, made once and given the pid of each session that installs it.
+
+    Args:
+        may_fork: Whether the code may make processes; threads it may always make.
+
+    Raises:
+        OSError: On a machine whose system calls are not known here.
+    """
+
+    _PIDS = (0x7AC0_FFEE, 0x7AC0_FFEF)  # stand for the session's pid; where two programs differ, it belongs
+
+    def __init__(self, may_fork: bool) -> None:
+        machine = os.uname().machine
+        if machine not in _ARCHITECTURES:
+            raise OSError(errno.ENOSYS, f"no system-call table for {machine}")
+        program, other = (_program(machine, pid, may_fork) for pid in self._PIDS)
+        self._program = _encode(program)
+        self._places = [8 * i + 4 for i in range(len(program)) if program[i] != other[i]]
+
+    def install(self, pid: int) -> None:
+        """Hold this process, whose pid (in its own namespace) is `pid`, to the filter for good."""
+        program = bytearray(self._program)
+        for place in self._places:
+            struct.pack_into("=I", program, place, pid)
+        code = (ctypes.c_char * len(program)).from_buffer(program)
+        header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+        syscalls.prctl(syscalls.PR_SET_SECCOMP, syscalls.SECCOMP_MODE_FILTER, header)
+
+
+def _encode(program: list[Instruction]) -> bytes:
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
