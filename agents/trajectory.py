@@ -86,11 +86,15 @@ class Trajectory:
         self.segment += [segment] * len(ids)
 
     def record_turn(self, reward: float, info: dict[str, Any]) -> None:
-        """Add the environment's answer to a turn. Where it does not speak of success, reward at the end is success."""
+        """Add the environment's answer to a turn. Where it does not speak of success, reward at the end is success.
+
+        An info with `valid` False says that a failure of the environment's own spoiled the episode.
+        """
         self.rewards.append(reward)
         self.infos.append(info)
         self.state_keys.append(str(info.get("state_key", "")))
         self.success = bool(info.get("success", self.terminated and reward > 0))
+        self.valid = self.valid and bool(info.get("valid", True))
 
     @property
     def turns(self) -> int:

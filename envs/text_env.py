@@ -74,6 +74,7 @@ class Event(NamedTuple):
         success: Whether it has ended well.
         moves: How many moves were carried out.
         is_valid: Whether the whole reply could be read.
+        is_void: Whether a failure of ours has spoiled the episode: it is cut short, and the info says `valid` False.
     """
 
     reward: float = 0.0
@@ -82,6 +83,7 @@ class Event(NamedTuple):
     success: bool = False
     moves: int = 0
     is_valid: bool = True
+    is_void: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,9 @@ class TextEnv(gymnasium.Env[str, str]):
 
     limit_terminates: bool = False
     """Whether running out of turns or moves ends the task itself (terminated) rather than cuts it short (truncated)."""
+
+    limit_reward: float = 0.0
+    """What running out of turns or moves earns, on top of the last turn, where `limit_terminates`."""
 
     def __init__(
         self,
@@ -271,7 +276,8 @@ class TextEnv(gymnasium.Env[str, str]):
 
         Returns:
             Observation, reward, terminated, truncated, and an info with `action_is_valid`, `action_is_effective`
-            (the board changed), `success`, `moves` and `state_key`.
+            (the board changed), `success`, `moves` and `state_key`; where a failure of ours spoiled the episode, and
+            there alone, also `valid`, which is False.
 
         Raises:
             TypeError: If `action` is not a string.
@@ -290,8 +296,9 @@ class TextEnv(gymnasium.Env[str, str]):
         self._feedback = event.feedback
         self._moves += event.moves
         used_up = self._turns >= self._turn_limit or self.moves_left == 0
-        terminated = event.terminated or (used_up and self.limit_terminates)
-        truncated = used_up and not terminated
+        lost = used_up and self.limit_terminates and not event.terminated and not event.is_void
+        terminated = event.terminated or lost
+        truncated = (used_up or event.is_void) and not terminated
         self._over = terminated or truncated
         observation, state_key = self._shown()
         info = {
@@ -300,8 +307,9 @@ class TextEnv(gymnasium.Env[str, str]):
             "success": event.success,
             "moves": event.moves,
             "state_key": state_key,
+            **({"valid": False} if event.is_void else {}),
         }
-        return observation, event.reward, terminated, truncated, info
+        return observation, event.reward + self.limit_reward * lost, terminated, truncated, info
 
     def get_state(self) -> EnvState:
         """The episode as a value: board, turns, moves, feedback and both random streams."""

@@ -1,0 +1,1 @@
+"""CodeInterpreter: a question, a Python interpreter to work it out with, and one answer."""
