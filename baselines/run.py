@@ -23,7 +23,7 @@ from turngym.envs.splits import Split
 from turngym.wrappers import ReasoningWrapper
 
 _MOST_ENVS = 256
-_REPLY_TOKENS = {"action": 8, "think": 64}
+_ACTION_TOKENS, _THOUGHT_TOKENS = 8, 56
 _DEMONSTRATION_LEVELS, _SFT_ORDER = range(2)
 
 
@@ -68,7 +68,7 @@ class CommonArgs:
     """Peak learning rate of SFT; for a pretrained model of 100M parameters or more try 1e-5 to 1e-4."""
 
     max_new_tokens: int | None = None
-    """Longest reply in tokens, its end token included; by default 8, and 64 with thoughts."""
+    """Longest reply in tokens, its end token included; by default 8 or the env's reply_tokens, and 56 with thoughts."""
     max_tokens: int = 2048
     """Padded tokens in a micro-batch: bounds memory; changes no result beyond rounding."""
     checkpoint_every: int = 5
@@ -131,8 +131,8 @@ class Run:
         noise_seeds: list[int] | None = None,
     ) -> list[Trajectory]:
         """Episodes of the present policy."""
-        length = self.args.max_new_tokens or _REPLY_TOKENS[self.args.reply_format]
         env = self.envs[split][0]
+        length = self.args.max_new_tokens or reply_tokens(env, self.args.reply_format)
         stop = env.get_wrapper_attr("stop_strings") if env.has_wrapper_attr("stop_strings") else ()
         settings = {"temperature": temperature, "max_new_tokens": length, "seed": seed, "stop": stop}
         return self.workers.rollout(self.model, self.envs[split], seeds, groups, noise_seeds, **settings)
@@ -141,6 +141,12 @@ class Run:
         """Greedy success on the validation levels."""
         seeds = held_out_seeds("validation", self.args.validation_episodes)
         return float(np.mean([each.success for each in self.rollout("validation", seeds, temperature=0.0, seed=[0])]))
+
+
+def reply_tokens(env: Env, reply_format: str) -> int:
+    """The longest reply that an environment needs, in tokens of the tiny model."""
+    action = env.get_wrapper_attr("reply_tokens") if env.has_wrapper_attr("reply_tokens") else _ACTION_TOKENS
+    return int(action) + (_THOUGHT_TOKENS if reply_format == "think" else 0)
 
 
 def prepare(args: CommonArgs, count: int) -> Run:

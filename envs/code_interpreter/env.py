@@ -134,7 +134,37 @@ class CodeInterpreterEnv(TextEnv):
     ```
     >>> import gymnasium, turngym
     >>> env = gymnasium.make("CodeInterpreter-v0")
-    >>> observation, info = env.reset(seed=3)
+    >>> observation, info = env.reset(seed=29)
+    >>> print(observation)
+    What is the sum of the decimal digits of 96 ** 1170?
+    >>> observation, reward, terminated, truncated, info = env.step("It is 10000, I think.")
+    >>> print(observation)
+    I found neither code nor an answer. Reply with <code>Python to run</code> or with <answer>your answer</answer>.
+    >>> reward, terminated, info["interpreter"]
+    (0.0, False, {'status': 'none', 'calls': 0, 'errors': 0})
+    >>> observation, reward, terminated, truncated, info = env.step("<code>sum(96 ** 1170)</code>")
+    >>> print(observation)
+    <interpreter>
+    Traceback (most recent call last):
+      File "<cell 1>", line 1, in <module>
+        sum(96 ** 1170)
+    TypeError: 'int' object is not iterable
+    </interpreter>
+    >>> reward, terminated, info["interpreter"]
+    (0.0, False, {'status': 'error', 'calls': 1, 'errors': 1})
+    >>> observation, reward, terminated, truncated, info = env.step("<code>sum(map(int, str(96 ** 1170)))</code>")
+    >>> print(observation)
+    <interpreter>
+    10584
+    </interpreter>
+    >>> reward, terminated, info["interpreter"]
+    (0.0, False, {'status': 'ok', 'calls': 2, 'errors': 1})
+    >>> observation, reward, terminated, truncated, info = env.step("Thus <answer>10,584</answer>")
+    >>> print(observation)
+    That is right.
+    >>> reward, terminated, info["interpreter"]
+    (1.0, True, {'status': 'none', 'calls': 2, 'errors': 1})
+    >>> env.close()
     ```
 
     ## Version History
