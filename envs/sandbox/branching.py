@@ -103,8 +103,8 @@ def _member(loop: asyncio.AbstractEventLoop, ours: Ends, pid: int, tree: Tree) -
         if not ended.done():
             ended.set_result(_how_it_ended(pid))
 
-    def kill(signo: int) -> None:
-        if signo == signal.SIGKILL and len(tree.members) <= 1:
+    def kill(process: Process, signo: int) -> None:
+        if signo == signal.SIGKILL and not tree.others(process):
             tree.end()
         elif not ended.done():
             signal.pidfd_send_signal(handle, signo)

@@ -87,13 +87,17 @@ class Process:
         channel: socket.socket,
         streams: tuple[int, int],
         exit: asyncio.Future[Exit],
-        kill: Callable[[int], None],
+        kill: Callable[[Process, int], None],
     ) -> None:
-        self.channel, self.streams, self.exit, self.kill = channel, streams, exit, kill
+        self.channel, self.streams, self.exit, self._kill = channel, streams, exit, kill
         self._running: _Exchange | None = None
         channel.setblocking(False)
         for stream in streams:
             os.set_blocking(stream, False)
+
+    def kill(self, signo: int) -> None:
+        """Send it a signal."""
+        self._kill(self, signo)
 
     def close(self) -> None:
         """Let go of its descriptors."""

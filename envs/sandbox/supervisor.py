@@ -68,12 +68,20 @@ class Tree:
         self.slot.live -= 1
         self._forget(self)
 
-    def kill_first(self, signo: int) -> None:
-        """Signal the first process; with SIGKILL everything goes where no branch is left."""
-        if signo == signal.SIGKILL and len(self.members) <= 1:
-            self.end()
-        else:
-            self.slot.order("signal", self.number, signo=signo)
+    def others(self, process: Process) -> bool:
+        """Whether somebody else still lives in it."""
+        return bool(self.members - {process})
+
+    def killer(self) -> Callable[[Process, int], None]:
+        """What signals the first process; with SIGKILL everything goes where no branch is left."""
+
+        def kill(process: Process, signo: int) -> None:
+            if signo == signal.SIGKILL and not self.others(process):
+                self.end()
+            else:
+                self.slot.order("signal", self.number, signo=signo)
+
+        return kill
 
     def release(self, process: Process) -> None:
         """A member is done with."""
@@ -450,7 +458,7 @@ class Sandbox:
             raise
         finally:
             theirs.close()
-        process = Process(ours.channel, ours.streams, slot.exits[number], tree.kill_first)
+        process = Process(ours.channel, ours.streams, slot.exits[number], tree.killer())
         tree.members.add(process)
         try:
             await self._await_ready(process)
