@@ -72,6 +72,7 @@ class Head:
 
     def _branch(self, seq: int, descriptors: list[int]) -> None:
         """Fork; the child goes on with a channel and streams of its own."""
+        luck = self._runner.luck()
         try:
             pid = os.fork()
         except OSError as error:
@@ -81,7 +82,7 @@ class Head:
             for descriptor, place in zip(descriptors, (_CHANNEL, 1, 2), strict=True):
                 os.dup2(descriptor, place)
             self._branches.clear()
-            self._runner.forked()
+            self._runner.forked(luck)
         for descriptor in descriptors:
             os.close(descriptor)
         if pid > 0:

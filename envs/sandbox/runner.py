@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import contextlib
 import io
 import linecache
 import os
@@ -61,9 +62,21 @@ class Runner:
             setattr(sys, f"__{name}__", stream)
         sys.stdin = open(0, encoding="utf-8", closefd=False)
 
-    def forked(self) -> None:
-        """A branch begins: this process is another one now."""
+    def luck(self) -> Any:
+        """Where `random` stands; None where the code has taken it apart."""
+        try:
+            return random.getstate()
+        except Exception:
+            return None
+
+    def forked(self, luck: Any) -> None:
+        """A branch begins: this process is another one now, and draws what its origin would draw next.
+
+        Python gives `random` a new seed in every forked child.
+        """
         self._pid = os.getpid()
+        with contextlib.suppress(Exception):
+            random.setstate(luck)
 
     def run(self, code: str, mode: str) -> Outcome:
         """Run one cell or script; whatever it does, only a dying process keeps this from returning."""
