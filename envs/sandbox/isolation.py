@@ -85,13 +85,15 @@ class Confinement:
     def __init__(self, tier: str, limits: dict[str, Any], own_namespace: bool) -> None:
         self.tier, self._limits = tier, limits
         self._changes_user = os.geteuid() == 0 and not own_namespace
-        self._filter = None if tier == "C" else seccomp.Filter(may_fork(tier))
+        self._filter = None if tier == "C" else seccomp.Filter(may_fork=may_fork(tier), own_files=namespaced(tier))
         self._landlock = 0 if tier == "C" else landlock.abi()
         self._readable = ["/"] if namespaced(tier) else rootfs.code_paths()
         self._zygote = os.getpid()
         # Where Python lies in a private folder, a user of its own could not even import: Landlock then bounds what
         # this capability opens.
-        blind = self._changes_user and tier == "B" and not all(map(_open_to_all, self._readable))
+        blind = self._changes_user and not namespaced(tier) and not all(map(_open_to_all, rootfs.code_paths()))
+        if blind and tier == "C":
+            raise RuntimeError("tier C as root needs a Python that every user may read; this one lies in a private folder")
         self._capabilities = 1 << syscalls.CAP_DAC_READ_SEARCH if blind else 0
         self._baseline = _address_space()
 
@@ -201,7 +203,7 @@ def _in_child(attempt: Any, found: dict[str, Any], name: str) -> None:
 
 def _try_filter() -> None:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-    seccomp.Filter(may_fork=False).install(os.getpid())
+    seccomp.Filter(may_fork=False, own_files=False).install(os.getpid())
     os.getpid()
 
 

@@ -20,15 +20,20 @@ _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in struct secc
 _ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 _CONDITIONAL = {
     "x86_64": {"clone": 56, "clone3": 435, "fork": 57, "vfork": 58, "kill": 62, "tgkill": 234, "ioctl": 16}
-    | {"prctl": 157, "prlimit64": 302, "socketpair": 53},
+    | {"prctl": 157, "prlimit64": 302, "socketpair": 53, "fcntl": 72, "utimensat": 280},
     "aarch64": {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "ioctl": 29}
-    | {"prctl": 167, "prlimit64": 261, "socketpair": 199},
+    | {"prctl": 167, "prlimit64": 261, "socketpair": 199, "fcntl": 25, "utimensat": 88},
 }
 _NEWEST = 462
 _CLONE_THREAD = 0x0001_0000
 _CLONE_FORBIDDEN = 0x7E02_8000  # every CLONE_NEW* flag, and CLONE_PARENT: nobody may give the zygote children
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
 _PRCTLS = (3, 15, 16, 0x5356_4D41)  # GET_DUMPABLE SET_NAME GET_NAME SET_VMA
+_FCNTLS = (8, 10, 15, 1026)  # SETOWN SETSIG SETOWN_EX NOTIFY: the kernel would send the signal, past `kill`
+# What Landlock does not see: whoever shares our user could hide or publish the user's files. `fchmod` needs a file
+# that was opened, and that Landlock does see.
+_BY_PATH = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat", "truncate")
+_BY_PATH += ("getxattr", "lgetxattr", "listxattr", "llistxattr")
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET = 1, 1, 5
 
 Instruction = tuple[int, int, int, int]
@@ -48,7 +53,13 @@ def _one_of(offset: int, values: tuple[int, ...], mask: int = 0xFFFF_FFFF) -> li
     return [(_LOAD, 0, 0, offset), (_AND, 0, 0, mask), *tests, *_give(_DENY), *_give(_ALLOW)]
 
 
-def _conditions(pid: int, may_fork: bool) -> dict[str, list[Instruction]]:
+def _none_of(offset: int, values: tuple[int, ...]) -> list[Instruction]:
+    """Deny where the argument at `offset` is one of `values`, allow elsewhere."""
+    tests = [(_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
+    return [(_LOAD, 0, 0, offset), *tests, *_give(_ALLOW), *_give(_DENY)]
+
+
+def _conditions(pid: int, may_fork: bool, own_files: bool) -> dict[str, list[Instruction]]:
     """What becomes of each call that is allowed for some arguments only."""
     load_flags = (_LOAD, 0, 0, _FIRST)
     refuse_flags = (_ANY_BIT, 0, 1, _CLONE_FORBIDDEN)
@@ -60,6 +71,7 @@ def _conditions(pid: int, may_fork: bool) -> dict[str, list[Instruction]]:
     # Where code may fork it lives in a pid namespace of its own, and sees nobody else to signal.
     signals = _give(_ALLOW) if may_fork else _one_of(_FIRST, (pid,))
     fork = _give(_ALLOW if may_fork else _DENY)
+    no_path = [(_LOAD, 0, 0, _SECOND), (_EQUAL, 1, 0, 0), *_give(_DENY), *_one_of(_SECOND + 4, (0,))]
     return {
         "clone": clone,
         "clone3": _give(_UNKNOWN),  # its flags are behind a pointer, out of a filter's sight
@@ -71,18 +83,21 @@ def _conditions(pid: int, may_fork: bool) -> dict[str, list[Instruction]]:
         "prctl": _one_of(_FIRST, _PRCTLS),
         "prlimit64": _one_of(_FIRST, (0, pid)),
         "socketpair": socketpair,
+        "fcntl": _none_of(_SECOND, _FCNTLS),
+        "utimensat": _give(_ALLOW) if own_files else no_path,
     }
 
 
-def _allowed(machine: str) -> set[int]:
+def _allowed(machine: str, own_files: bool) -> set[int]:
     column = 1 if machine == "x86_64" else 2
-    fields = [entry.split()[column] for entry in ALLOWED.split(";")]
-    return {int(number) for number in fields if number != "-"}
+    entries = [entry.split() for entry in ALLOWED.split(";")]
+    denied = () if own_files else _BY_PATH
+    return {int(entry[column]) for entry in entries if entry[column] != "-" and entry[0] not in denied}
 
 
-def _program(machine: str, pid: int, may_fork: bool) -> list[Instruction]:
-    fates: dict[int, list[Instruction]] = {number: _give(_ALLOW) for number in _allowed(machine)}
-    conditions = _conditions(pid, may_fork)
+def _program(machine: str, pid: int, may_fork: bool, own_files: bool) -> list[Instruction]:
+    fates: dict[int, list[Instruction]] = {number: _give(_ALLOW) for number in _allowed(machine, own_files)}
+    conditions = _conditions(pid, may_fork, own_files)
     fates |= {number: conditions[name] for name, number in _CONDITIONAL[machine].items()}
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -103,6 +118,7 @@ class Filter:
 
     Args:
         may_fork: Whether the code may make processes; threads it may always make.
+        own_files: Whether it lives in a file tree of its own; else it may not change the marks of files by their path.
 
     Raises:
         OSError: On a machine whose system calls are not known here.
@@ -110,11 +126,11 @@ class Filter:
 
     _PIDS = (0x7AC0_FFEE, 0x7AC0_FFEF)  # stand for the session's pid; where two programs differ, it belongs
 
-    def __init__(self, may_fork: bool) -> None:
+    def __init__(self, *, may_fork: bool, own_files: bool) -> None:
         machine = os.uname().machine
         if machine not in _ARCHITECTURES:
             raise OSError(errno.ENOSYS, f"no system-call table for {machine}")
-        program, other = (_program(machine, pid, may_fork) for pid in self._PIDS)
+        program, other = (_program(machine, pid, may_fork, own_files) for pid in self._PIDS)
         self._program = _encode(program)
         self._places = [8 * i + 4 for i in range(len(program)) if program[i] != other[i]]
 

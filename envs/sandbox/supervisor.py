@@ -209,7 +209,8 @@ class Session:
 
     def _judge(self, exchange: Exchange, took_s: float, wall_s: float, last: bool) -> ExecResult:
         limits, slot = self._sandbox.limits, self._tree.slot
-        starved = exchange.exit is not None and exchange.exit.code == -signal.SIGKILL and slot.new_oom_kills() > 0
+        # Counted at every end, so that a kill is not laid at the door of somebody who dies later.
+        starved = exchange.exit is not None and slot.new_oom_kills() > 0 and exchange.exit.code == -signal.SIGKILL
         verdict = verdicts.judge(exchange, limits, wall_s=wall_s, starved=starved, until_exit=last)
         (stdout, out_cut), (stderr, err_cut) = exchange.stdout.text(), exchange.stderr.text()
         if not verdict.alive and not last:
