@@ -56,7 +56,7 @@ class CommonArgs:
 
     demonstrations: str = "oracle"
     """Where imitation starts from: oracle (of the environment), none, or a file with lines of seed and replies."""
-    demonstration_episodes: int = 500
+    demonstration_episodes: int = 1000
     """How many training levels the oracle plays. Fixed: more would raise the start, and hide what RL adds."""
     sft_epochs: int = 30
     """At most so many passes over the demonstrations."""

@@ -23,7 +23,7 @@ class Study:
 STUDIES = {
     "text_frozen_lake": Study(
         "What does PPO add to imitation, and would imitation have got there with as much time?",
-        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 400 --sft-patience 400"},
+        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 150 --sft-patience 150"},
         seeds=(0, 1, 2, 3, 4),
     ),
     "slippery": Study(
@@ -32,7 +32,7 @@ STUDIES = {
     ),
     "text_frozen_lake_8x8": Study(
         "How far does the same recipe get on larger lakes?",
-        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0"},
+        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0 --iterations 100"},
     ),
     "ragen_frozen_lake": Study(
         "How far does it get under RAGEN's rules, in both versions?",
@@ -48,6 +48,6 @@ STUDIES = {
     ),
     "thoughts": Study(
         "Does it help to write a plan before each action?",
-        {"action": "", "think": "--reply-format think"},
+        {"action": "--iterations 100", "think": "--reply-format think --iterations 100"},
     ),
 }
