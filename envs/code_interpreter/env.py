@@ -23,9 +23,9 @@ from turngym.envs.text_env import EnvState, Event, TextEnv
 
 Profile = Literal["stdlib", "math", "science"]
 _LIBRARIES = {
-    "stdlib": "the standard library",
-    "math": "the standard library, NumPy and SymPy",
-    "science": "the standard library, NumPy, SymPy and SciPy",
+    "stdlib": "standard library",
+    "math": "standard library, NumPy and SymPy",
+    "science": "standard library, NumPy, SymPy and SciPy",
 }
 _VOID = "The interpreter is out of order. This episode is void."
 
@@ -178,8 +178,8 @@ class CodeInterpreterEnv(TextEnv):
     stop_strings: ClassVar[tuple[str, ...]] = STOP_STRINGS
     """Texts that end a reply: a policy may stop sampling after them."""
 
-    reply_tokens = 256
-    """How many tokens a reply may need: an oracle's longest program, a byte a token."""
+    reply_tokens = 160
+    """How many tokens of the `tiny` model a reply may need: it spells out the longest program of ours."""
 
     def __init__(
         self,
@@ -334,8 +334,7 @@ class CodeInterpreterEnv(TextEnv):
 
 def _instructions(profile: Profile, timeout_s: float) -> str:
     return (
-        "Answer the question. You may run Python before: write <code>Python to run</code>, and what it prints is shown "
-        f"to you between <interpreter> and </interpreter>. Variables last from one program to the next. There is "
-        f"{_LIBRARIES[profile]}, no network and no input, and a program may take {timeout_s:g} seconds. When you know "
-        "the answer, write <answer>your answer</answer>; a number must be written out, not as an expression."
+        "Answer the question. <code>Python</code> runs a program first and shows you between <interpreter> and "
+        f"</interpreter> what it prints: {_LIBRARIES[profile]}, variables last, no input, no network, {timeout_s:g} "
+        "seconds. <answer>your answer</answer> is final; write a number out, not as an expression."
     )

@@ -11,7 +11,7 @@ from fractions import Fraction
 from turngym.envs.code_interpreter.judge import ask_judge
 
 MAX_ANSWER = 1_000
-"""Longer answers are wrong, in characters. The longest right one of our own problems has fewer than 300."""
+"""Longer answers are wrong, in characters. The longest right one of our own problems has fewer than 200."""
 _MAX_EXPONENT = 400
 _MAX_ALGEBRA = 300
 

@@ -46,7 +46,10 @@ class Judge:
             JudgeError: If there is no worker to ask, or it was given no time to think.
         """
         with self._lock:
-            if self._worker is None or self._worker.process.poll() is not None:
+            if self._worker is not None and self._worker.process.poll() is not None:
+                self._worker.stop()
+                self._worker = None
+            if self._worker is None:
                 self._worker = _Worker()
             worker = self._worker
             try:

@@ -45,7 +45,9 @@ def interpreter_text(result: ExecResult, *, kept: bool, limit: int) -> str:
         limit: Most characters of output to show, half of them from its head and half from its tail.
     """
     assert result.valid, "a failure of ours is not told as the program's"
-    printed = "\n".join(filter(None, (clean(stream).rstrip("\n") for stream in (result.stdout, result.stderr))))
+    # Where a program happened to stand when its time was over is chance, and the traceback of it no news.
+    streams = (result.stdout, "" if result.status == "timeout" else result.stderr)
+    printed = "\n".join(filter(None, (clean(stream).rstrip("\n") for stream in streams)))
     lines = [shorten(printed, limit)] if printed else []
     note = "; ".join(filter(None, (_NOTES.get(result.status, ""), "" if kept else _KEPT)))
     if note or not printed:

@@ -6,12 +6,12 @@ from turngym.envs.code_interpreter.kinds import Arguments, Kind, Rng, between
 
 
 def _draw_menu(rng: Rng, level: int) -> Arguments:
-    low, high = ((2, 6), (4, 12), (12, 60), (100, 999), (10**5, 10**6), (10**14, 10**15))[level]
+    low, high = ((2, 9), (4, 12), (12, 60), (100, 999), (10**5, 10**6), (10**14, 10**15))[level]
     return tuple(sorted(between(rng, (low, high)) for _ in range(3)))
 
 
 def _draw_choose(rng: Rng, level: int) -> Arguments:
-    n = between(rng, ((3, 6), (5, 9), (9, 15), (16, 40), (60, 150), (300, 900))[level])
+    n = between(rng, ((3, 8), (5, 9), (9, 15), (16, 40), (60, 140), (150, 400))[level])
     return n, between(rng, (1, n - 1) if level < 3 else (n // 4, n - n // 4))
 
 
@@ -26,7 +26,7 @@ _COINS = (1, 2, 5, 10, 20, 50)
 
 
 def _draw_coins(rng: Rng, level: int) -> Arguments:
-    amount, coins = (((3, 12), 2), ((5, 25), 2), ((20, 60), 3), ((80, 300), 4), ((500, 1500), 6), ((2000, 6000), 6))[
+    amount, coins = (((3, 20), 2), ((10, 40), 2), ((20, 60), 3), ((80, 300), 4), ((500, 1500), 6), ((2000, 6000), 6))[
         level
     ]
     return between(rng, amount), ", ".join(map(str, _COINS[:coins]))
