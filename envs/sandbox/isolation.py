@@ -85,6 +85,8 @@ class Confinement:
     def __init__(self, tier: str, limits: dict[str, Any], own_namespace: bool) -> None:
         self.tier, self._limits = tier, limits
         self._changes_user = os.geteuid() == 0 and not own_namespace
+        # The kernel counts processes by user and user namespace: a session has a count of its own by one or the other.
+        self._counts_apart = namespaced(tier) and not self._changes_user
         self._filter = None if tier == "C" else seccomp.Filter(may_fork=may_fork(tier), own_files=namespaced(tier))
         self._landlock = 0 if tier == "C" else landlock.abi()
         self._readable = ["/"] if namespaced(tier) else rootfs.code_paths()
@@ -93,7 +95,9 @@ class Confinement:
         # this capability opens.
         blind = self._changes_user and not namespaced(tier) and not all(map(_open_to_all, rootfs.code_paths()))
         if blind and tier == "C":
-            raise RuntimeError("tier C as root needs a Python that every user may read; this one lies in a private folder")
+            raise RuntimeError(
+                "tier C as root needs a Python that every user may read; this one lies in a private folder"
+            )
         self._capabilities = 1 << syscalls.CAP_DAC_READ_SEARCH if blind else 0
         self._baseline = _address_space()
 
@@ -102,6 +106,8 @@ class Confinement:
         if namespaced(self.tier):
             syscalls.unshare(syscalls.CLONE_NEWNS)
             rootfs.mount_scratch(session.uid, self._limits["scratch_mb"], self._limits["scratch_files"])
+            if self._counts_apart:
+                syscalls.unshare(syscalls.CLONE_NEWUSER)
         os.setsid()
         os.chdir(session.scratch)
         self._limit_resources()
@@ -124,7 +130,7 @@ class Confinement:
             resource.RLIMIT_NOFILE: self._limits["open_files"],
             resource.RLIMIT_CORE: 0,
         }
-        if self._changes_user:  # the kernel counts processes by user, so only a user of one's own has a count
+        if self._changes_user or self._counts_apart:
             values[resource.RLIMIT_NPROC] = self._limits["processes"]
         for kind, value in values.items():
             _, hard = resource.getrlimit(kind)

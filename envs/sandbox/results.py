@@ -25,7 +25,7 @@ class Limits:
         cpu_s: CPU time of a session's process over its whole life, threads together.
         memory_mb: Address space of one process on top of what its profile takes.
         slot_memory_mb: Memory of all processes of one slot together (tier A).
-        processes: Processes and threads of one session (tier A as root).
+        processes: Processes and threads of one session (not in tiers B and C where sessions share the caller's user).
         open_files: Open files of one process.
         scratch_mb: Size of the scratch folder.
         scratch_files: Files in the scratch folder.

@@ -18,7 +18,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     columns = sorted({(tier, user) for tier, user, _ in _TABLE})
     write = terminalreporter.write_line
-    terminalreporter.section("hostile programs: outcome by tier and user (! unexpected, * documented breach, - not run)")
+    terminalreporter.section(
+        "hostile programs: outcome by tier and user (! unexpected, * documented breach, - not run)"
+    )
     write(f"{'row':5}{'program':48}" + "".join(f"{f'{tier} {user}':22}" for tier, user in columns))
     for program in PROGRAMS:
         cells = [_TABLE.get((tier, user, program.row)) for tier, user in columns]

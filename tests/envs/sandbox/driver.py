@@ -217,7 +217,13 @@ class Driver:
         return ("ok held" if below and gone else "ok breach"), f"{len(below)} processes"
 
     async def _soak(self, program, codes) -> tuple[str, str]:
-        kinds = ("1", "1/0", "import os; os._exit(1)", "import ctypes; ctypes.string_at(0)", "import os; os.closerange(0, 99)")
+        kinds = (
+            "1",
+            "1/0",
+            "import os; os._exit(1)",
+            "import ctypes; ctypes.string_at(0)",
+            "import os; os.closerange(0, 99)",
+        )
         runs = await asyncio.gather(*(self.sandbox.run(kinds[i % len(kinds)]) for i in range(100)))
         seen = {(run.status) for run in runs}
         good = seen == {"ok", "error", "exit", "crashed"}

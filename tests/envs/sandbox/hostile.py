@@ -284,7 +284,9 @@ _FILES = [
         after="bait",
     ),
     Program("106", "makes a special file", "refused(lambda: os.mkfifo('p'), lambda: os.mknod('n', 0o140600))"),
-    Program("104", "waits on a pipe for ever", "reader, writer = os.pipe()\nos.read(reader, 1)", "timeout", timeout_s=_QUICK),
+    Program(
+        "104", "waits on a pipe for ever", "reader, writer = os.pipe()\nos.read(reader, 1)", "timeout", timeout_s=_QUICK
+    ),
     Program("107", "reads the file that judges it", "refused(lambda: open('@JUDGE@').read())"),
 ]
 
@@ -307,7 +309,9 @@ _KERNEL = [
         "netlink, raw and packet sockets",
         "refused(*[lambda a=a: socket.socket(*a) for a in ((16, 3, 0), (2, 3, 1), (17, 3, 3), (16, 3, 15), (38, 5, 0))])",
     ),
-    Program("26", "a user namespace", "refused(lambda: call(libc.unshare, 0x10000000), lambda: call(libc.unshare, 0x20000))"),
+    Program(
+        "26", "a user namespace", "refused(lambda: call(libc.unshare, 0x10000000), lambda: call(libc.unshare, 0x20000))"
+    ),
     Program(
         "27",
         "mount, chroot",
@@ -347,7 +351,11 @@ _KERNEL = [
         "    lambda: call(libc.msgget, 4242, 0o1666), lambda: call(libc.mq_open, b'/q', 66, 0o600, None))",
     ),
     Program("66", "types into a terminal", "import fcntl\nrefused(lambda: fcntl.ioctl(0, 0x5412, b'x'))"),
-    Program("77", "GPU devices", "import glob\nprint('BREACH' if glob.glob('/dev/nvidia*') + glob.glob('/dev/dri/*') and os.access('/dev/nvidia0', 4) else 'HELD')"),
+    Program(
+        "77",
+        "GPU devices",
+        "import glob\nprint('BREACH' if glob.glob('/dev/nvidia*') + glob.glob('/dev/dri/*') and os.access('/dev/nvidia0', 4) else 'HELD')",
+    ),
     Program(
         "81",
         "datagram to a socket file of the host",
@@ -412,7 +420,9 @@ _KERNEL = [
 
 _OUTPUT = [
     Program("36", "prints a gigabyte", "while True: print('x' * 100_000)", "output_limit"),
-    Program("37", "prints without a newline, then loops", "print('HELD', end='')" + _LOOP, "timeout held", timeout_s=_QUICK),
+    Program(
+        "37", "prints without a newline, then loops", "print('HELD', end='')" + _LOOP, "timeout held", timeout_s=_QUICK
+    ),
     Program(
         "38",
         "the same with a flush, deaf to interrupts",
@@ -459,10 +469,10 @@ _PROTOCOL = [
         "killed",
     ),
     Program("45", "a run after that", "print('HELD')"),
-    Program("91", "a reply to another request", "frame(b'[7, \"ok\", \"\", 0, 0.0, 0]')\nos._exit(0)", "killed"),
+    Program("91", "a reply to another request", 'frame(b\'[7, "ok", "", 0, 0.0, 0]\')\nos._exit(0)', "killed"),
     Program("92", "a reply of deep lists", "frame(b'[' * 60_000)\nos._exit(0)", "killed"),
-    Program("93", "a reply with no number for a number", "frame(b'[1, \"ok\", \"\", 0, NaN, 0]')\nos._exit(0)", "killed"),
-    Program("93b", "a reply with extra fields", "frame(b'[1, \"ok\", \"\", 0, 0.0, 0, 1]')\nos._exit(0)", "killed"),
+    Program("93", "a reply with no number for a number", 'frame(b\'[1, "ok", "", 0, NaN, 0]\')\nos._exit(0)', "killed"),
+    Program("93b", "a reply with extra fields", 'frame(b\'[1, "ok", "", 0, 0.0, 0, 1]\')\nos._exit(0)', "killed"),
     Program("114", "half a reply", "os.write(3, b'\\0\\0\\0\\x20[1, \"ok\"')\nos._exit(0)", "exit"),
     Program(
         "113",
@@ -490,7 +500,7 @@ _PROTOCOL = [
         "119",
         "answers for the head before it reads",
         (
-            "import threading\ndef early():\n    time.sleep(0.3)\n    frame(b'[3, \"ok\", \"\", 0, 0.0, 0]')\n"
+            'import threading\ndef early():\n    time.sleep(0.3)\n    frame(b\'[3, "ok", "", 0, 0.0, 0]\')\n'
             "threading.Thread(target=early, daemon=True).start()",
             "time.sleep(1)\nraise ValueError",
             "print('x')",
@@ -545,7 +555,9 @@ import os; os._exit(0)
     ),
     Program("54", "number of five thousand digits", "str(10**5000)", "error ValueError"),
     Program("55", "power tower", "9**9**9", "timeout|error MemoryError", timeout_s=_QUICK),
-    Program("55b", "catastrophic pattern", "import re\nre.match('(a+)+$', 'a' * 60 + 'b')", "timeout", timeout_s=_QUICK),
+    Program(
+        "55b", "catastrophic pattern", "import re\nre.match('(a+)+$', 'a' * 60 + 'b')", "timeout", timeout_s=_QUICK
+    ),
     Program("56", "waits for input", "assert sys.stdin.read() == ''\ninput()", "error EOFError"),
     Program(
         "57",
@@ -561,7 +573,14 @@ import os; os._exit(0)
     ),
     Program("72", "storm of timers", "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)" + _LOOP, "crashed"),
     Program("90", "kills itself", "os.kill(os.getpid(), signal.SIGKILL)", "killed"),
-    Program("90b", "kills its group", "os.killpg(0, signal.SIGKILL)", "killed", {"A-": "error PermissionError", "B": "error PermissionError"}, after="victim"),
+    Program(
+        "90b",
+        "kills its group",
+        "os.killpg(0, signal.SIGKILL)",
+        "killed",
+        {"A-": "error PermissionError", "B": "error PermissionError"},
+        after="victim",
+    ),
     Program(
         "97",
         "swallows every interrupt",
@@ -569,7 +588,12 @@ import os; os._exit(0)
         "timeout",
         timeout_s=_QUICK,
     ),
-    Program("100", "decompression bomb", "import zlib\nzlib.decompress(zlib.compress(bytes(1 << 27)) , bufsize=1 << 34)", "error MemoryError"),
+    Program(
+        "100",
+        "decompression bomb",
+        "import zlib\nzlib.decompress(zlib.compress(bytes(1 << 27)) , bufsize=1 << 34)",
+        "error MemoryError",
+    ),
     Program("101", "shared memory of its own", "import mmap\nrefused(lambda: mmap.mmap(-1, 1 << 33))"),
 ]
 
@@ -599,7 +623,9 @@ _LEAKS = [
         how="pair",
     ),
     Program("76", "the same luck in every session", "import random\nprint(random.random())", "ok", how="differ"),
-    Program("76b", "the same numpy luck", "import numpy\nprint(numpy.random.random())", "ok", how="differ", profile="math"),
+    Program(
+        "76b", "the same numpy luck", "import numpy\nprint(numpy.random.random())", "ok", how="differ", profile="math"
+    ),
     Program(
         "94",
         "fishes an answer from memory",
@@ -616,9 +642,15 @@ _LEAKS = [
         ),
         how="pair",
     ),
-    Program("96", "finds the judge among the modules", "print('BREACH' if [m for m in sys.modules if m.split('.')[0] == 'turngym'] else 'HELD')"),
+    Program(
+        "96",
+        "finds the judge among the modules",
+        "print('BREACH' if [m for m in sys.modules if m.split('.')[0] == 'turngym'] else 'HELD')",
+    ),
     Program("78", "supervisor killed", "", HELD, how="orphans"),
-    Program("79", "memory taken by one, the warm process lives", "x = bytearray(230 << 20)\nprint('HELD')", after="zygote"),
+    Program(
+        "79", "memory taken by one, the warm process lives", "x = bytearray(230 << 20)\nprint('HELD')", after="zygote"
+    ),
     Program("80", "a hundred mixed runs", "", HELD, how="soak", after="clean"),
 ]
 

@@ -8,9 +8,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from turngym.envs.sandbox import cgroups
 
 from .hostile import HARMLESS, PROGRAMS, Program
 
@@ -23,6 +26,14 @@ CELLS = [
     if tier != "C" or program.row in HARMLESS
 ]
 _CANNOT = 77
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_groups_left() -> Iterator[None]:
+    yield
+    column.cache_clear()
+    if sys.platform.startswith("linux"):
+        cgroups.available()  # making a group deletes those of the dead, the user's share among them
 
 
 @functools.cache
