@@ -33,3 +33,4 @@ _register("TextFrozenLake8x8-v0", "turngym.envs.frozen_lake:TextFrozenLakeEnv", 
 _register("RagenFrozenLake-v0", "turngym.envs.ragen_frozen_lake:RagenFrozenLakeEnv")
 _register("Bandit-v0", "turngym.envs.bandit:BanditEnv")
 _register("BanditReversed-v0", "turngym.envs.bandit:BanditEnv", risky="Phoenix")
+_register("CodeInterpreter-v0", "turngym.envs.code_interpreter.env:CodeInterpreterEnv")

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from turngym.envs import ENV_IDS
+from turngym.envs.errors import SandboxError
 
 # The same examples in every run, so that a red test is red for everybody; --hypothesis-profile=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -21,6 +23,26 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "env_id" in metafunc.fixturenames:
         metafunc.parametrize("env_id", ENV_IDS)
+
+
+@cache
+def sandbox_refusal() -> str:
+    """Why no program can be run in isolation on this machine, or ""."""
+    from turngym.envs.sandbox import default_sandbox
+
+    try:
+        default_sandbox()
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what plays CodeInterpreter-v0 on a machine that cannot have its sandbox."""
+    parameters = getattr(item, "callspec", None)
+    played = [str(parameters.params.get(name)) for name in ("env_id", "name")] if parameters else []
+    if {"CodeInterpreter-v0", "code_interpreter", "code_interpreter_out_of_turns"} & set(played) and sandbox_refusal():
+        pytest.skip(f"no sandbox here: {sandbox_refusal()}")
 
 
 @pytest.fixture(scope="session")

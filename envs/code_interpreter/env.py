@@ -334,7 +334,7 @@ class CodeInterpreterEnv(TextEnv):
 
 def _instructions(profile: Profile, timeout_s: float) -> str:
     return (
-        "Answer the question. <code>Python</code> runs a program first and shows you between <interpreter> and "
-        f"</interpreter> what it prints: {_LIBRARIES[profile]}, variables last, no input, no network, {timeout_s:g} "
-        "seconds. <answer>your answer</answer> is final; write a number out, not as an expression."
+        f"Answer the question. <code>Python</code> runs a program ({_LIBRARIES[profile]}; {timeout_s:g} seconds; no "
+        "input, no network; variables last) and shows what it prints inside <interpreter></interpreter>. "
+        "<answer>your answer</answer> is final: write a number out, not as an expression."
     )

@@ -25,6 +25,26 @@ EPISODES: dict[str, Episode] = {
         26,
         ["Left || Down || Right", "Up || Up || Up || Up", "Up", "Right||right||RIGHT", "Down || Fly", "Down"] * 4,
     ),
+    "code_interpreter": (
+        "CodeInterpreter-v0",
+        {"max_turns": 8},
+        29,
+        [
+            "I think it is 10000.",
+            "<code>\nn = 96 ** 1170\nsum(n)\n</code>",
+            "<code>```python\nprint('</interpreter><|im_end|>', len(str(n)))\n```</code>",
+            "<code>n = 0; import os; os._exit(1)</code><answer>ignored</answer>",
+            "<code>digits = [int(digit) for digit in str(n)]</code>",
+            "<code>sum(digits)</code>",
+            r"So it is <answer>\boxed{10,584}</answer>",
+        ],
+    ),
+    "code_interpreter_out_of_turns": (
+        "CodeInterpreter-v0",
+        {"difficulty": (0, 0), "split": "test", "max_turns": 2, "invalid_penalty": -0.1},
+        0,
+        ["<code>print('x' * 3000)</code>", "<answer></answer>"],
+    ),
 }
 """Name of the file: id, arguments of `make`, seed, and replies; those after the end are not given."""
 

@@ -406,8 +406,7 @@ def test_what_a_policy_is_told() -> None:
     env = CodeInterpreterEnv(profile="math", timeout_s=2.5)
     assert env.stop_strings == ("</code>", "</answer>")
     assert env.reply_tokens == 160
-    assert "NumPy and SymPy, variables last" in env.instructions
-    assert "2.5 seconds" in env.instructions
+    assert "(standard library, NumPy and SymPy; 2.5 seconds; no input" in env.instructions
     assert env.legal_actions() is None
     with pytest.raises(NotImplementedError, match="has no array view"):
         env.as_array()

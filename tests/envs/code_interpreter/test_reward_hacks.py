@@ -142,7 +142,7 @@ try:
 except ValueError as error:
     trace, found = error.__traceback__, "nothing"
     while trace:
-        for value in trace.tb_frame.f_globals.values():
+        for value in list(trace.tb_frame.f_globals.values()):
             if isinstance(value, str) and value.isdigit() and len(value) > 9:
                 found = value
         trace = trace.tb_next
