@@ -13,23 +13,24 @@ _CHANNEL = 3
 _READ = 1 << 16
 
 
-def serve(seed: int, scratch: str) -> NoReturn:
-    """Answer requests until there are no more; the channel is descriptor 3."""
-    head = Head(Runner(seed, scratch))
-    head.say(0, "ready")
-    while True:
-        try:
-            head.answer()
-        except KeyboardInterrupt:
-            continue
-
-
 class Head:
-    """The loop's state."""
+    """The loop and its state. Made in the warm process, begun in the session's."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner, self._branches = runner, set[int]()
-        self._channel = socket.socket(fileno=_CHANNEL)
+    def __init__(self) -> None:
+        self._runner, self._branches = Runner(), set[int]()
+        self._runner.rehearse()
+        self._channel: socket.socket
+
+    def serve(self, seed: int, scratch: str) -> NoReturn:
+        """Answer requests until there are no more; the channel is descriptor 3."""
+        self._channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=_CHANNEL)
+        self._runner.begin(seed, scratch)
+        self.say(0, "ready")
+        while True:
+            try:
+                self.answer()
+            except KeyboardInterrupt:
+                continue
 
     def say(self, seq: int, outcome: str, error: str = "", code: int = 0, cpu_s: float = 0.0, rss_kb: int = 0) -> None:
         """Send one reply."""

@@ -90,6 +90,8 @@ class Confinement:
         self._filter = None if tier == "C" else seccomp.Filter(may_fork=may_fork(tier), own_files=namespaced(tier))
         self._landlock = 0 if tier == "C" else landlock.abi()
         self._readable = ["/"] if namespaced(tier) else rootfs.code_paths()
+        # Our own /dev holds nothing but these, and one rule costs less than five.
+        self._devices = ("/dev",) if namespaced(tier) else rootfs.DEVICES
         self._zygote = os.getpid()
         # Where Python lies in a private folder, a user of its own could not even import: Landlock then bounds what
         # this capability opens.
@@ -152,7 +154,7 @@ class Confinement:
         rules = landlock.Ruleset(self._landlock)
         for path in self._readable:
             rules.allow(path, write=False)
-        for path in (scratch, *rootfs.DEVICES):
+        for path in (scratch, *self._devices):
             rules.allow(path, write=True)
         rules.restrict()
 

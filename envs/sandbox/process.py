@@ -106,6 +106,35 @@ class Process:
             os.close(stream)
         self.streams = ()  # type: ignore[assignment]  # closing twice would close somebody else's
 
+    async def greeting(self, wall_s: float) -> Reply | None:
+        """The first thing that it says, before any code is there to say it; None where it ends or is silent.
+
+        Raises:
+            SlotDied: If its warm process died.
+        """
+        loop = asyncio.get_running_loop()
+        heard: asyncio.Future[None] = loop.create_future()
+
+        def wake(_: object = None) -> None:
+            if not heard.done():
+                heard.set_result(None)
+
+        loop.add_reader(self.channel, wake)
+        self.exit.add_done_callback(wake)
+        timer = loop.call_later(wall_s, wake)
+        try:
+            await heard
+            data = self.channel.recv(_CHUNK)
+            return read_reply(data)
+        except (OSError, ProtocolError):
+            if self.exit.done():
+                self.exit.result()
+            return None
+        finally:
+            timer.cancel()
+            loop.remove_reader(self.channel)
+            self.exit.remove_done_callback(wake)
+
     async def exchange(
         self, frame: bytes, *, seq: int, wall_s: float, limits: Limits, until_exit: bool = False
     ) -> Exchange:

@@ -27,26 +27,40 @@ class Outcome(NamedTuple):
 
 
 class Runner:
-    """One interpreter's worth of variables.
+    """One interpreter's worth of variables. Made in the warm process, begun in the session's."""
 
-    Args:
-        seed: Of `random` and `numpy.random`.
-        scratch: The folder that cells start in.
-    """
-
-    def __init__(self, seed: int, scratch: str) -> None:
+    def __init__(self) -> None:
         self._main = types.ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
+        self._scratch, self._cells, self._running, self._pid = "", 0, False, os.getpid()
+
+    def rehearse(self) -> None:
+        """Go once through everything that sessions do first, so that each finds it done.
+
+        The interpreter writes into code that it runs for the first times: done here, no fork has to copy those pages.
+        """
+        for code in ("x = 1", "[x]", "None", "1 +"):
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+                self.run(code, "cell")
+        self.__init__()  # type: ignore[misc]
+        linecache.cache.clear()
+        self.open_streams()
+
+    def begin(self, seed: int, scratch: str) -> None:
+        """Become one session's.
+
+        Args:
+            seed: Of `random` and `numpy.random`.
+            scratch: The folder that cells start in.
+        """
         sys.modules["__main__"] = self._main
         sys.argv = ["cell"]
-        self._scratch, self._cells, self._running = scratch, 0, False
-        self._pid = os.getpid()
+        self._scratch, self._pid = scratch, os.getpid()
         random.seed(seed)
         numpy = sys.modules.get("numpy.random")
         if numpy is not None:
             numpy.seed(seed % (1 << 32))
         signal.signal(signal.SIGINT, self._interrupt)
-        self.open_streams()
 
     def _interrupt(self, number: int, frame: Any) -> None:
         """The supervisor's interrupt; one that comes too late means nothing."""

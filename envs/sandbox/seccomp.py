@@ -99,18 +99,29 @@ def _program(machine: str, pid: int, may_fork: bool, own_files: bool) -> list[In
     fates: dict[int, list[Instruction]] = {number: _give(_ALLOW) for number in _allowed(machine, own_files)}
     conditions = _conditions(pid, may_fork, own_files)
     fates |= {number: conditions[name] for name, number in _CONDITIONAL[machine].items()}
-    program: list[Instruction] = [
+    deny = _give(_DENY)
+    intervals = [  # neighbours of one fate, each with its last number
+        (number, fates.get(number, deny))
+        for number in range(_NEWEST + 1)
+        if number == _NEWEST or fates.get(number + 1, deny) != fates.get(number, deny)
+    ]
+    return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
         *_give(_KILL),
         (_LOAD, 0, 0, _NUMBER),
+        *_search([*intervals, (0xFFFF_FFFF, _give(_UNKNOWN))]),
     ]
-    deny = _give(_DENY)
-    for number in range(_NEWEST + 1):  # neighbours of one fate share a test
-        fate = fates.get(number, deny)
-        if number == _NEWEST or fates.get(number + 1, deny) != fate:
-            program += [(_GREATER, len(fate), 0, number), *fate]
-    return program + _give(_UNKNOWN)
+
+
+def _search(intervals: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    """Look a number up by halves: the kernel walks the program once for each call that exists when it is installed."""
+    if len(intervals) == 1:
+        return intervals[0][1]
+    middle = len(intervals) // 2
+    lower, upper = _search(intervals[:middle]), _search(intervals[middle:])
+    assert len(lower) < 256, "a jump reaches no further"
+    return [(_GREATER, len(lower), 0, intervals[middle - 1][0]), *lower, *upper]
 
 
 class Filter:

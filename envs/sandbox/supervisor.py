@@ -474,11 +474,9 @@ class Sandbox:
         tree._forget = self._forget_failed
 
     async def _await_ready(self, process: Process) -> None:
-        exchange = await process.exchange(b"", seq=0, wall_s=_READY_TIMEOUT_S, limits=self.limits)
-        reply = exchange.reply
+        reply = await process.greeting(_READY_TIMEOUT_S)
         if reply is None or reply.outcome != "ready":
-            why = reply.error if reply is not None else f"it ended with {exchange.exit}"
-            raise SlotDied(f"a session could not set itself apart: {why}")
+            raise SlotDied(f"a session could not set itself apart: {reply.error if reply else 'it said nothing'}")
 
     def _uid(self, number: int) -> int:
         """A user that nobody else has, where we may choose."""

@@ -148,6 +148,7 @@ def default_sandbox() -> SyncSandbox:
     with _default_lock:
         if _default is None or _default[0] != os.getpid() or _default[1]._closed:
             sandbox = SyncSandbox()
-            atexit.register(sandbox.close)
+            # atexit's own turn comes after that of the thread pools, which closing needs.
+            getattr(threading, "_register_atexit", atexit.register)(sandbox.close)
             _default = os.getpid(), sandbox
         return _default[1]

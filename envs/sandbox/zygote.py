@@ -77,6 +77,10 @@ class Zygote:
         if apart:
             isolation.enter_namespaces()
         self._watch()
+        self._head = head.Head()
+        for name in [name for name in sys.modules if name.split(".")[0] == "turngym"]:
+            del sys.modules[name]  # code shall find no trace of us; we hold what we need
+        gc.disable()
         gc.collect()
         gc.freeze()
 
@@ -127,9 +131,23 @@ class Zygote:
             _send(self._control, {"op": "failed", "number": number, "why": str(error)})
             return
         if pid == 0:
-            _become_session(self._confinement, descriptors, seed, isolation.Session(uid, scratch))
+            self._become_session(descriptors, seed, isolation.Session(uid, scratch))
         self._trees[number], self._numbers[pid] = Tree(pid, init), number
         self._make_expendable(pid)
+
+    def _become_session(self, descriptors: list[int], seed: int, session: isolation.Session) -> NoReturn:
+        try:
+            gc.enable()
+            head.become(*descriptors)
+            os.environ["HOME"] = os.environ["TMPDIR"] = os.environ["MPLCONFIGDIR"] = session.scratch
+            self._confinement.apply(session)
+            self._head.serve(seed, session.scratch)
+        except BaseException as error:
+            why = f"{type(error).__name__}: {error}"[:1000]
+            body = json.dumps([0, "failed", why, 0, 0.0, 0]).encode()
+            os.write(3, len(body).to_bytes(4, "big") + body)
+        finally:
+            os._exit(70)
 
     def _make_expendable(self, pid: int) -> None:
         """Where memory is short, the kernel shall end sessions and spare us."""
@@ -199,25 +217,6 @@ def _in_user_namespace(uid: int) -> bool:
     """Whether no other user exists where we are."""
     with open("/proc/self/uid_map") as file:
         return uid != 0 or sum(int(line.split()[2]) for line in file) < 1 << 16
-
-
-def _become_session(
-    confinement: isolation.Confinement, descriptors: list[int], seed: int, session: isolation.Session
-) -> NoReturn:
-    try:
-        gc.enable()
-        head.become(*descriptors)
-        os.environ["HOME"] = os.environ["TMPDIR"] = os.environ["MPLCONFIGDIR"] = session.scratch
-        confinement.apply(session)
-        for name in [name for name in sys.modules if name.split(".")[0] == "turngym"]:
-            del sys.modules[name]
-        head.serve(seed, session.scratch)
-    except BaseException as error:
-        why = f"{type(error).__name__}: {error}"[:1000]
-        body = json.dumps([0, "failed", why, 0, 0.0, 0]).encode()
-        os.write(3, len(body).to_bytes(4, "big") + body)
-    finally:
-        os._exit(70)
 
 
 def _send(control: socket.socket, message: dict[str, Any]) -> None:
