@@ -10,8 +10,10 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
+from turngym.envs.sandbox.profiles import Profile
 from turngym.envs.sandbox.results import ExecResult, Limits
-from turngym.envs.sandbox.supervisor import Mode, Profile, Sandbox, Session
+from turngym.envs.sandbox.session import Mode, Session
+from turngym.envs.sandbox.supervisor import Sandbox
 
 T = TypeVar("T")
 
