@@ -60,7 +60,7 @@ class ReasoningWrapper(gymnasium.Wrapper[str, str, str, str], RecordConstructorA
         format_penalty: Added to the reward of a turn whose reply has not the form; at most 0.
 
     Raises:
-        ValueError: If `format_penalty` is positive.
+        ValueError: If `format_penalty` is positive, or the environment's own replies end with this wrapper's tag.
     """
 
     stop_strings: ClassVar[tuple[str, ...]] = ("</answer>",)
@@ -71,6 +71,8 @@ class ReasoningWrapper(gymnasium.Wrapper[str, str, str, str], RecordConstructorA
         gymnasium.Wrapper.__init__(self, env)
         if format_penalty > 0:
             raise ValueError(f"format_penalty must be at most 0, got {format_penalty}")
+        if set(self.stop_strings) & set(getattr(env.unwrapped, "stop_strings", ())):
+            raise ValueError(f"replies in {env} have <answer> tags of their own: write thoughts before them, unwrapped")
         self.format_penalty = format_penalty
         self.instructions = _with_grammar(str(env.get_wrapper_attr("instructions")))
         self._note = ""

@@ -17,7 +17,7 @@ from turngym.baselines import ppo_llm
 from turngym.baselines.advantages import gae
 from turngym.baselines.parallel import Workers
 from turngym.baselines.ppo_llm import Args, batch_gradients
-from turngym.baselines.run import Run
+from turngym.baselines.run import Run, reply_tokens
 from turngym.baselines.samples import Sample, make_samples
 
 ROOT = Path(__file__).parents[2]
@@ -291,3 +291,11 @@ def test_thoughts_are_told_from_actions() -> None:
     assert form.tokenizer.decode(thought).endswith("</think>")
     assert form.tokenizer.decode(action).startswith("<answer>")
     assert episode.success
+
+
+@pytest.mark.parametrize(
+    ("env_id", "reply_format", "tokens"),
+    [("TextFrozenLake-v0", "action", 8), ("TextFrozenLake-v0", "think", 64), ("CodeInterpreter-v0", "action", 160)],
+)
+def test_an_environment_says_how_long_its_replies_are(env_id: str, reply_format: str, tokens: int) -> None:
+    assert reply_tokens(gymnasium.make(env_id), reply_format) == tokens

@@ -162,3 +162,8 @@ def test_random_actions_are_valid_and_rebuilt_from_the_spec() -> None:
 def test_rejects_a_reward_for_broken_form() -> None:
     with pytest.raises(ValueError, match=r"format_penalty must be at most 0, got 0\.5"):
         ReasoningWrapper(gymnasium.make("TextFrozenLake-v0"), format_penalty=0.5)
+
+
+def test_rejects_an_environment_that_uses_its_tags() -> None:
+    with pytest.raises(ValueError, match="have <answer> tags of their own"):
+        ReasoningWrapper(gymnasium.make("CodeInterpreter-v0"))
