@@ -294,8 +294,8 @@ def test_thoughts_are_told_from_actions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env_id", "reply_format", "tokens"),
+    ("name", "reply_format", "tokens"),
     [("TextFrozenLake-v0", "action", 8), ("TextFrozenLake-v0", "think", 64), ("CodeInterpreter-v0", "action", 160)],
 )
-def test_an_environment_says_how_long_its_replies_are(env_id: str, reply_format: str, tokens: int) -> None:
-    assert reply_tokens(gymnasium.make(env_id), reply_format) == tokens
+def test_an_environment_says_how_long_its_replies_are(name: str, reply_format: str, tokens: int) -> None:
+    assert reply_tokens(gymnasium.make(f"turngym:{name}"), reply_format) == tokens
