@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from turngym.envs.sandbox.results import ExecResult as ExecResult
     from turngym.envs.sandbox.results import Limits as Limits
     from turngym.envs.sandbox.results import Status as Status
+    from turngym.envs.sandbox.session import Session as Session
     from turngym.envs.sandbox.supervisor import Sandbox as Sandbox
-    from turngym.envs.sandbox.supervisor import Session as Session
     from turngym.envs.sandbox.sync import SyncSandbox as SyncSandbox
     from turngym.envs.sandbox.sync import SyncSession as SyncSession
     from turngym.envs.sandbox.sync import default_sandbox as default_sandbox
@@ -32,7 +32,7 @@ _EXPORTS = {
     "Limits": "turngym.envs.sandbox.results",
     "Status": "turngym.envs.sandbox.results",
     "Sandbox": "turngym.envs.sandbox.supervisor",
-    "Session": "turngym.envs.sandbox.supervisor",
+    "Session": "turngym.envs.sandbox.session",
     "SyncSandbox": "turngym.envs.sandbox.sync",
     "SyncSession": "turngym.envs.sandbox.sync",
     "default_sandbox": "turngym.envs.sandbox.sync",

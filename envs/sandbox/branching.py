@@ -15,7 +15,7 @@ from turngym.envs.sandbox.results import Limits
 from turngym.envs.sandbox.slot import Exit
 
 if TYPE_CHECKING:
-    from turngym.envs.sandbox.supervisor import Tree
+    from turngym.envs.sandbox.tree import Tree
 
 _FORK_TIMEOUT_S = 10.0
 _CREDENTIALS = struct.Struct("=3i")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -221,10 +222,8 @@ class _Exchange:
             return b""  # it is dying; its end says how
 
     async def _send_rest(self, rest: bytes) -> None:
-        try:
+        with contextlib.suppress(OSError):  # it is dying; its end says how
             await self._loop.sock_sendall(self._process.channel, rest)
-        except OSError:
-            pass
 
     def stop(self, cause: Cause) -> None:
         """Kill the process, for the first cause given."""

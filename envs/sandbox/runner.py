@@ -71,10 +71,10 @@ class Runner:
         """Text streams that hold nothing back, so that a kill loses nothing that was printed."""
         for name, descriptor in (("stdout", 1), ("stderr", 2)):
             raw = io.FileIO(descriptor, "w", closefd=False)
-            stream = io.TextIOWrapper(raw, "utf-8", "backslashreplace", newline="\n", write_through=True)  # type: ignore[arg-type]
+            stream = io.TextIOWrapper(raw, "utf-8", "backslashreplace", newline="\n", write_through=True)
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  # open as long as we live
 
     def luck(self) -> Any:
         """Where `random` stands; None where the code has taken it apart."""
@@ -202,10 +202,8 @@ def _complain(error: BaseException, hint: str) -> None:
 
 
 def _write_raw(text: str) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.write(2, text.encode(errors="replace"))
-    except OSError:
-        pass
 
 
 def usage() -> tuple[float, int]:

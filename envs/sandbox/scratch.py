@@ -1,4 +1,4 @@
-"""Scratch folders where sessions have no file system of their own (tiers B and C): made, measured, wiped from outside."""
+"""Scratch folders where sessions have no file system of their own (tiers B and C): made, measured and wiped."""
 
 import itertools
 import os

@@ -32,7 +32,18 @@ _PRCTLS = (3, 15, 16, 0x5356_4D41)  # GET_DUMPABLE SET_NAME GET_NAME SET_VMA
 _FCNTLS = (8, 10, 15, 1026)  # SETOWN SETSIG SETOWN_EX NOTIFY: the kernel would send the signal, past `kill`
 # What Landlock does not see: whoever shares our user could hide or publish the user's files. `fchmod` needs a file
 # that was opened, and that Landlock does see.
-_BY_PATH = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat", "truncate")
+_BY_PATH: tuple[str, ...] = (
+    "chmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "lchown",
+    "fchownat",
+    "utime",
+    "utimes",
+    "futimesat",
+    "truncate",
+)
 _BY_PATH += ("getxattr", "lgetxattr", "listxattr", "llistxattr")
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET = 1, 1, 5
 

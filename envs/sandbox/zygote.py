@@ -4,6 +4,7 @@ It stays single-threaded, never runs a model's code, and reaps everything that i
 a packet socket; a message is JSON, with descriptors where one is needed.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -20,7 +21,7 @@ from turngym.envs.sandbox.nursery import Nursery
 from turngym.envs.sandbox.profiles import MODULES
 
 # Each session needs these; imported here, they cost it nothing.
-_ALWAYS = ("ast", "collections", "fractions", "functools", "itertools", "json", "linecache", "math")
+_ALWAYS: tuple[str, ...] = ("ast", "collections", "fractions", "functools", "itertools", "json", "linecache", "math")
 _ALWAYS += ("random", "re", "statistics", "string", "traceback", "decimal", "datetime", "heapq", "encodings.idna")
 _PACKET = 4096
 
@@ -177,10 +178,8 @@ class Zygote:
         elif not tree.reaped:
             # Without a namespace: the process, and as far as it goes its group.
             for kill in (os.killpg, os.kill):
-                try:
+                with contextlib.suppress(OSError):  # not a group yet, or of a user that we may not signal
                     kill(tree.pid, signal.SIGKILL)
-                except OSError:
-                    pass  # not a group yet, or of a user that we may not signal
         self._bury(number)
 
     def _namespace_gone(self, descriptor: int) -> None:

@@ -133,9 +133,7 @@ def outcome(result: ExecResult) -> str:
     words = [result.status]
     if result.status == "error":
         words.append(result.error_type)
-    for mark in ("HELD", "BREACH"):
-        if mark in result.stdout.split():
-            words.append(mark.lower())
+    words += [mark.lower() for mark in ("HELD", "BREACH") if mark in result.stdout.split()]
     return " ".join(words)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # programs stay whole
 """Hostile programs, each with its outcome under every tier. Data only; `driver` runs them, `test_hostile` asserts.
 
 An outcome is a status, with the exception's name where the code raised, and `held` or `breach` where the program
