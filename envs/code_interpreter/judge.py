@@ -19,7 +19,7 @@ from typing import Any
 
 from turngym.envs.errors import TurngymError
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 3.0
 """What one question may take; also the limit on the judge's own CPU time for it."""
 _START_S = 120.0
 _BEGUN = {"begun": True}

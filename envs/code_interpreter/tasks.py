@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -138,16 +138,24 @@ class Recorded:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise ValueError(f'dataset must be a file of JSON lines, or "{_PREFIX}<name>", got {str(path)!r}')
-        lines = path.read_text(encoding="utf-8").splitlines()
-        self._problems = [_recorded(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-        if not self._problems:
-            raise ValueError(f"dataset {path} holds no problem")
+        told = path.stat()
+        self._problems = _read(path.resolve(), told.st_mtime_ns, told.st_size)
         if any(needs_algebra(problem.answer) for problem in self._problems):
             require("math_verify", "code")
 
     def draw(self, rng: np.random.Generator) -> Problem:
         """One of them."""
         return self._problems[rng.integers(len(self._problems))]
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, changed_ns: int, size: int) -> tuple[Problem, ...]:
+    """The problems of a file, read once for all environments of a process while the file stays as it is."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    problems = tuple(_recorded(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+    if not problems:
+        raise ValueError(f"dataset {path} holds no problem")
+    return problems
 
 
 def _recorded(path: Path, number: int, line: str) -> Problem:

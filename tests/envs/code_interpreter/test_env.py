@@ -1,5 +1,6 @@
 """The environment: turns, rewards, what the model reads, and the interpreter's state."""
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -315,19 +316,27 @@ def test_state_keys_follow_what_was_read_and_written(env: CodeInterpreterEnv) ->
 # With the sandbox ----------------------------------------------------------------------------------------------------
 
 
-def test_branches_in_the_sandbox(needs_sandbox: None) -> None:
-    env = CodeInterpreterEnv(max_turns=20)
-    env.reset(seed=29)
-    run(env, "import random\nx = random.random()")
-    state = env.get_state()
-    first = run(env, "(x, random.random())")
-    env.set_state(state)
-    assert run(env, "(x, random.random())") == first
-    other = CodeInterpreterEnv(max_turns=20)
-    other.set_state(pickle.loads(pickle.dumps(state)))
-    assert run(other, "(x, random.random())") == first, "a replay draws the same numbers"
-    other.close()
-    env.close()
+@pytest.mark.parametrize("tier", [None, "A-", "B"])
+def test_branches_in_the_sandbox(tier: str | None, needs_sandbox: None) -> None:
+    from turngym.envs.sandbox import SyncSandbox
+
+    with contextlib.ExitStack() as stack:
+        try:
+            sandbox = stack.enter_context(SyncSandbox(tier=tier)) if tier else None
+        except SandboxError as error:
+            pytest.skip(f"no tier {tier} here: {error}")
+        env = CodeInterpreterEnv(max_turns=20, sandbox=sandbox)
+        env.reset(seed=29)
+        run(env, "import random\nx = random.random()")
+        state = env.get_state()
+        first = run(env, "(x, random.random())")
+        env.set_state(state)
+        assert run(env, "(x, random.random())") == first
+        other = CodeInterpreterEnv(max_turns=20)
+        other.set_state(pickle.loads(pickle.dumps(state)))
+        assert run(other, "(x, random.random())") == first, "a replay draws the same numbers, whatever the tier"
+        other.close()
+        env.close()
 
 
 def test_ends_in_the_sandbox(needs_sandbox: None) -> None:
