@@ -266,13 +266,14 @@ class CodeInterpreterEnv(TextEnv):
         def open_session(seed: int) -> Session:
             return cast(Session, sandbox.session(profile=self.profile, seed=seed))
 
-        result, lasts = self._notebook.run(self._board.past, code, open_session)
+        result, lasts, forgot = self._notebook.run(self._board.past, code, open_session)
         if not result.valid:
             return Event(feedback=_VOID, is_void=True)
-        shown = interpreter_text(result, kept=lasts, limit=self.max_output)
+        shown = interpreter_text(result, kept=lasts, forgot=forgot, limit=self.max_output)
         printed = (result.stdout.splitlines() or [""])[-1].strip()
         cell = Cell(code, result.status, shown, printed, lasts)
-        self._board = replace(self._board, cells=(*self._board.cells, cell))
+        earlier = tuple(replace(each, lasts=each.lasts and not forgot) for each in self._board.cells)
+        self._board = replace(self._board, cells=(*earlier, cell))
         return Event(feedback=shown, moves=1)
 
     def _judge(self, answer: str) -> Event:

@@ -46,6 +46,23 @@ class Past(NamedTuple):
     cells: tuple[tuple[str, Status], ...]
 
 
+class Ran(NamedTuple):
+    """What came of a program.
+
+    Attributes:
+        result: How it ended.
+        lasts: Whether its effects last. Those of a program whose end the sandbox had to bring about do not: where it
+            stood at that moment is nobody's to repeat.
+        forgot: Whether the past had to be run again and came out differently, so that none of its effects are left.
+            That is the programs' doing (a clock, true randomness) and no failure of ours, or whoever wants an episode
+            not to count could make it so.
+    """
+
+    result: ExecResult
+    lasts: bool
+    forgot: bool
+
+
 class _Live:
     """A session and its past, held by one notebook or several, all of this process."""
 
@@ -68,7 +85,7 @@ class Notebook:
     def __reduce__(self) -> tuple[Any, ...]:
         return Notebook, (self._timeout_s,)  # a session cannot travel: the copy runs the past again
 
-    def run(self, past: Past, code: str, open_session: Callable[[int], Session]) -> tuple[ExecResult, bool]:
+    def run(self, past: Past, code: str, open_session: Callable[[int], Session]) -> Ran:
         """Run a program after others.
 
         Args:
@@ -77,13 +94,13 @@ class Notebook:
             open_session: Makes a fresh session from a seed.
 
         Returns:
-            How it ended, and whether its effects last. A program whose end the sandbox had to bring about leaves none:
-            where it stood at that moment is nobody's to repeat. An end by a failure of ours, twice, comes back as
-            `sandbox_error`.
+            What came of it; `sandbox_error` where a failure of ours ended it twice.
         """
+        forgot = False
         for _ in range(2):
             try:
                 live = self._session(past, open_session)
+                forgot = live.past != past
                 result = live.session.run(code, self._timeout_s)
             except SandboxError as error:
                 result = ExecResult("sandbox_error", detail=str(error))
@@ -92,10 +109,10 @@ class Notebook:
             self.close()
         lasts = result.status in _LASTING and result.session_alive
         if lasts:
-            live.past = Past(past.seed, (*past.cells, (code, result.status)))
+            live.past = Past(past.seed, (*live.past.cells, (code, result.status)))
         else:
             self.close()
-        return result, lasts
+        return Ran(result, lasts, forgot)
 
     def share(self) -> Notebook:
         """A second notebook on the same session, to go back to later."""
@@ -121,15 +138,15 @@ class Notebook:
             live.session.close()
 
     def _session(self, past: Past, open_session: Callable[[int], Session]) -> _Live:
-        """A live session with this past that nobody else holds."""
+        """A live session that nobody else holds, with this past or, where that cannot be repeated, with none."""
         live = self._live
         if live is None or live.past != past or live.process != os.getpid():
             self.close()
-            self._hold(_Live(self._replayed(past, open_session), past))
+            self._hold(_replayed(past, open_session, self._timeout_s))
         elif len(live.holders) > 1:
             branched = _branch(live)
             self.close()
-            self._hold(_Live(branched or self._replayed(past, open_session), past))
+            self._hold(_Live(branched, past) if branched else _replayed(past, open_session, self._timeout_s))
         assert self._live is not None, "one was just made"
         return self._live
 
@@ -137,14 +154,18 @@ class Notebook:
         self._live = live
         live.holders.add(self)
 
-    def _replayed(self, past: Past, open_session: Callable[[int], Session]) -> Session:
-        session = open_session(past.seed)
-        for code, status in past.cells:
-            again = session.run(code, _REPLAY_PATIENCE * self._timeout_s).status
-            if again != status:
-                session.close()
-                raise SandboxError(f"a program that ended with {status} ended with {again} when it was run again")
-        return session
+
+def _replayed(past: Past, open_session: Callable[[int], Session], timeout_s: float) -> _Live:
+    """A fresh session that has run the past again; one without a past where that came out differently."""
+    session = open_session(past.seed)
+    for code, status in past.cells:
+        again = session.run(code, _REPLAY_PATIENCE * timeout_s).status
+        if again != status:
+            session.close()
+            if again == "sandbox_error":
+                raise SandboxError("the sandbox broke while a session was made again")
+            return _Live(open_session(past.seed), Past(past.seed, ()))
+    return _Live(session, past)
 
 
 def _branch(live: _Live) -> Session | None:

@@ -33,15 +33,17 @@ _NOTES = {
     "killed": "the program was stopped",
 }
 _KEPT = "variables are as they were before this program"
+_FORGOT = "earlier programs ended differently when they had to be run again, so their variables are lost"
 _SILENT = "no output; print what you want to see"
 
 
-def interpreter_text(result: ExecResult, *, kept: bool, limit: int) -> str:
+def interpreter_text(result: ExecResult, *, kept: bool, limit: int, forgot: bool = False) -> str:
     """What the model reads of a run.
 
     Args:
         result: The run; not one that our own part broke.
         kept: Whether what the program did to the variables lasts.
+        forgot: Whether what the programs before it did to the variables is lost.
         limit: Most characters of output to show, half of them from its head and half from its tail.
     """
     assert result.valid, "a failure of ours is not told as the program's"
@@ -49,7 +51,8 @@ def interpreter_text(result: ExecResult, *, kept: bool, limit: int) -> str:
     streams = (result.stdout, "" if result.status == "timeout" else result.stderr)
     printed = "\n".join(filter(None, (clean(stream).rstrip("\n") for stream in streams)))
     lines = [shorten(printed, limit)] if printed else []
-    note = "; ".join(filter(None, (_NOTES.get(result.status, ""), "" if kept else _KEPT)))
+    notes = (_NOTES.get(result.status, ""), "" if kept else _KEPT, _FORGOT if forgot else "")
+    note = "; ".join(filter(None, notes))
     if note or not printed:
         lines.append(f"[{note or _SILENT}]")
     return "\n".join((OPENING, neutralise("\n".join(lines)), CLOSING))

@@ -181,12 +181,32 @@ def test_a_failure_of_the_sandbox_is_tried_again_first(env: CodeInterpreterEnv, 
     check_void(env, "<code>print(8)</code>")
 
 
-def test_a_past_that_cannot_be_repeated_voids_the_episode(env: CodeInterpreterEnv, fake: Any) -> None:
+def test_a_past_that_breaks_the_sandbox_is_tried_again_too(env: CodeInterpreterEnv, fake: Any) -> None:
     run(env, "x = 7")
     run(env, "crashed")
-    fake.next_statuses = ["timeout", "error"]  # what ran well before
+    fake.next_statuses = ["sandbox_error"]
+    assert inside(run(env, "print(x)")[0]) == "7"
+    run(env, "crashed")
+    fake.next_statuses = ["sandbox_error", "sandbox_error"]
     check_void(env, "<code>print(x)</code>")
     assert fake.alive == 0
+
+
+def test_programs_that_end_differently_again_lose_their_variables_and_void_nothing(
+    env: CodeInterpreterEnv, fake: Any
+) -> None:
+    run(env, "x = 7")
+    run(env, "y = 8")
+    run(env, "crashed")
+    fake.next_statuses = [None, "error"]
+    *told, note = inside(run(env, "print(x)")[0]).splitlines()
+    assert told == ["NameError: name 'x' is not defined"]
+    assert note.startswith("[earlier programs ended differently when they had to be run again")
+    run(env, "z = 9")
+    run(env, "crashed")
+    fake.ran.clear()
+    assert inside(run(env, "print(z)")[0]) == "9"
+    assert fake.ran == ["print(x)", "z = 9", "print(z)"], "the lost ones are not run again"
 
 
 def test_a_failure_of_the_judge_voids_the_episode(env: CodeInterpreterEnv, monkeypatch: pytest.MonkeyPatch) -> None:

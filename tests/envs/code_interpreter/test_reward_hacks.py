@@ -342,3 +342,11 @@ def test_a_program_cannot_reach_the_next_episode(env: CodeInterpreterEnv) -> Non
     env.reset(seed=SEED)
     observation = env.step("<code>import os; (hasattr(__builtins__, 'secret'), os.listdir('.'))</code>")[0]
     assert "(False, [])" in observation
+
+
+def test_a_program_of_chance_cannot_void_an_episode(env: CodeInterpreterEnv) -> None:
+    """It ends otherwise when it is run again, after a crash that makes this necessary."""
+    for code in ("import time\nassert time.time_ns() // 10_000_000 % 2", "import os\nos._exit(1)") * 4:
+        *_, truncated, info = env.step(f"<code>{code}</code>")
+        assert not truncated
+        assert info.get("valid", True)
