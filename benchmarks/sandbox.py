@@ -173,9 +173,8 @@ async def main() -> None:
     parser.add_argument("--tier", default=None)
     arguments = parser.parse_args()
     async with Sandbox(tier=arguments.tier) as sandbox:
-        print(
-            f"tier {sandbox.tier}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {subprocess.getoutput('uname -r')}"
-        )
+        load, kernel = os.getloadavg()[0], os.uname().release
+        print(f"tier {sandbox.tier}, {os.cpu_count()} cores, load {load:.1f}, Linux {kernel}")
         print(f"{'milliseconds':46}{'median':>10}{'p99':>10}{'ratio':>10}")
         for profile in IMPORTS:
             await compare_fresh(sandbox, arguments.repeats, profile)

@@ -7,8 +7,10 @@ import itertools
 import os
 import secrets
 import time
+from collections.abc import Coroutine
 from dataclasses import asdict
 from types import TracebackType
+from typing import Any
 
 from turngym.envs.errors import SandboxError
 from turngym.envs.sandbox import branching
@@ -67,7 +69,7 @@ class Sandbox:
         self._retired: list[Slot] = []
         self._trees: set[Tree] = set()
         self._scratch: ScratchRoot | None = None
-        self._wiping: set[asyncio.Future[None]] = set()
+        self._cleaning: set[asyncio.Task[None]] = set()
         self.numbers = itertools.count(1)
         self._tree_numbers = itertools.count(1)
         self._open = False
@@ -148,7 +150,7 @@ class Sandbox:
                 tree, process = await self._launch_in(slot, seed)
                 return tree, process, time.monotonic() - start
             except (SlotDied, OSError) as error:
-                if slot is not None:
+                if slot is not None and isinstance(error, SlotDied):
                     self._retire(profile, slot)
                 if attempt + 1 == _ATTEMPTS:
                     self._admission.release()
@@ -161,11 +163,11 @@ class Sandbox:
     async def _launch_in(self, slot: Slot, seed: int) -> tuple[Tree, Process]:
         number = next(self._tree_numbers)
         uid = self._uid(number)
+        scratch = None if self._scratch is None else self._scratch.make(number, uid)
+        ours, theirs = branching.endpoints()
         tree = Tree(number, slot, self._forget)
         self._trees.add(tree)
-        if self._scratch is not None:
-            tree.scratch = self._scratch.make(number, uid)
-        ours, theirs = branching.endpoints()
+        tree.scratch = scratch or tree.scratch
         try:
             await slot.fork(number, seed, uid, tree.scratch, theirs.descriptors())
         except BaseException:
@@ -207,9 +209,14 @@ class Sandbox:
     def _forget_failed(self, tree: Tree) -> None:
         self._trees.discard(tree)
         if self._scratch is not None:
-            future = asyncio.ensure_future(asyncio.to_thread(wipe, tree.scratch))
-            self._wiping.add(future)
-            future.add_done_callback(self._wiping.discard)
+            self._clean_up(asyncio.to_thread(wipe, tree.scratch))
+        self._bury(tree.slot)
+
+    def _clean_up(self, work: Coroutine[Any, Any, None]) -> None:
+        """Something that nobody waits for before the end."""
+        task = asyncio.ensure_future(work)
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
 
     async def _slot(self, profile: str) -> Slot:
         """The warm process with the fewest sessions; a further one while there are not enough and all are busy."""
@@ -245,6 +252,13 @@ class Sandbox:
         if slot in self._slots.get(profile, []):
             self._slots[profile].remove(slot)
             self._retired.append(slot)
+        self._bury(slot)
+
+    def _bury(self, slot: Slot) -> None:
+        """End a retired warm process that no session needs any more."""
+        if slot in self._retired and (slot.dead or slot.live == 0):
+            self._retired.remove(slot)
+            self._clean_up(slot.close())
 
     def watch(self, tree: Tree, process: Process) -> asyncio.Task[None] | None:
         """Where no file system bounds the scratch folder, look at it while the process runs."""
@@ -270,8 +284,8 @@ class Sandbox:
         await asyncio.gather(*(slot.close() for slot in self._all_slots()))
         self._slots.clear()
         self._retired.clear()
-        if self._wiping:
-            await asyncio.wait(set(self._wiping))
+        if self._cleaning:
+            await asyncio.wait(set(self._cleaning))
         if self._scratch is not None:
             await asyncio.to_thread(self._scratch.remove)
             self._scratch = None
