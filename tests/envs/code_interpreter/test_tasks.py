@@ -1,7 +1,9 @@
 """Our own questions: their programs print the answers that are computed without them; and questions from elsewhere."""
 
+import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -313,6 +315,19 @@ def test_refused_datasets_exist() -> None:
     with pytest.raises(ValueError, match="composite is unknown"):
         ReasoningGym("composite")
     assert all(name in str(caught.value) for name in UNSTABLE | SELF_REFUSING | EVALUATING)
+
+
+def test_no_other_grader_evaluates_the_answer() -> None:
+    """Read from the library's source, so that a new version has to be looked at."""
+    factory = pytest.importorskip("reasoning_gym.factory")
+    calls = re.compile(r"(?<![\w.])(?:eval|exec|sympify|(?:\w+\.)?parse_expr)\((?!expr|self|[lr]\w*_expr|sub_expr)")
+    found = set()
+    for name, (dataset, _) in factory.DATASETS.items():
+        if calls.search(inspect.getsource(inspect.getmodule(dataset))):
+            found.add(name)
+    their_own = {"basic_arithmetic", "bitwise_arithmetic", "codeio", "number_sorting"}  # never what the model wrote
+    assert found - EVALUATING - UNSTABLE - SELF_REFUSING == their_own
+    assert found >= EVALUATING
 
 
 def test_a_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
