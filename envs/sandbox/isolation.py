@@ -89,7 +89,7 @@ class Confinement:
         self._counts_apart = namespaced(tier) and not self._changes_user
         self._filter = None if tier == "C" else seccomp.Filter(may_fork=may_fork(tier), own_files=namespaced(tier))
         self._landlock = 0 if tier == "C" else landlock.abi()
-        self._readable = ["/"] if namespaced(tier) else rootfs.code_paths()
+        self._readable = ["/"] if namespaced(tier) else rootfs.readable_paths()
         # Our own /dev holds nothing but these, and one rule costs less than five.
         self._devices = ("/dev",) if namespaced(tier) else rootfs.DEVICES
         self._zygote = os.getpid()

@@ -3,14 +3,22 @@
 import os
 import sys
 import sysconfig
+from pathlib import Path
 
 from turngym.envs.sandbox import syscalls
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-SCRATCH = "/tmp"
+SCRATCH = "/scratch"
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
+_OURS = str(Path(__file__).resolve().parents[2])  # the package's root: a repository, or a folder among the libraries
 _SEED = "/proc"  # a mount point that every machine has, and that nothing below is taken from
 _KEPT = ((os.ST_NOSUID, syscalls.MS_NOSUID), (os.ST_NODEV, 4), (os.ST_NOEXEC, 8)) if sys.platform == "linux" else ()
+
+
+def use_installed_code_only() -> None:
+    """Forget folders that somebody works in: an editable install may have put graders and answers on the path."""
+    homes = (f"{sys.prefix}/", f"{sys.base_prefix}/", "/usr/lib/", "/usr/local/lib/")
+    sys.path[:] = [path for path in sys.path if path.startswith(homes)]
 
 
 def code_paths() -> list[str]:
@@ -25,6 +33,21 @@ def code_paths() -> list[str]:
     return kept
 
 
+def readable_paths() -> list[str]:
+    """The same without our own package, which knows how questions are answered."""
+    return [part for path in code_paths() for part in _without(path, _OURS)]
+
+
+def _without(path: str, hidden: str) -> list[str]:
+    """What covers `path` but not `hidden`, which may lie under it."""
+    if path == hidden:
+        return []
+    if os.path.islink(path) or not hidden.startswith(f"{path}/"):
+        return [path]
+    entries = (os.path.join(path, name) for name in os.listdir(path))
+    return [part for entry in entries for part in _without(entry, hidden)]
+
+
 def enter() -> None:
     """Make the tree and move into it. The caller is alone in its mount namespace and may mount.
 
@@ -37,9 +60,13 @@ def enter() -> None:
     syscalls.mount("tmpfs", _SEED, "tmpfs", flags, "mode=755,size=1m")
     for path in paths:
         _show(path, f"{_SEED}{path}", syscalls.MS_NODEV)
+    if os.path.isdir(f"{_SEED}{_OURS}"):
+        syscalls.mount("tmpfs", f"{_SEED}{_OURS}", "tmpfs", flags | syscalls.MS_RDONLY, "mode=755,size=4k")
     for device in DEVICES:
         _show(device, f"{_SEED}{device}", syscalls.MS_NOEXEC)
-    os.makedirs(f"{_SEED}{SCRATCH}", exist_ok=True)
+    os.mkdir(f"{_SEED}{SCRATCH}")
+    if not os.path.lexists(f"{_SEED}/tmp"):  # Python itself may live there
+        os.symlink(SCRATCH, f"{_SEED}/tmp")
     os.chdir(_SEED)
     syscalls.pivot_root(".", ".")
     syscalls.detach(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -181,6 +182,8 @@ class Slot:
         """End the process and everything under it, and wait until nothing is left."""
         if not self.dead:
             self._die()
+        with contextlib.suppress(OSError):  # gone already
+            self._control.shutdown(socket.SHUT_RDWR)  # also where a forked child of ours holds a copy
         self._control.close()
         try:
             await asyncio.to_thread(self.process.wait, 2.0)

@@ -77,7 +77,7 @@ class SyncSandbox:
         self._sandbox = Sandbox(
             tier=tier, limits=limits, slots=slots, max_sessions=max_sessions, allow_unsafe=allow_unsafe
         )
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._owner = asyncio.new_event_loop(), os.getpid()
         self._thread = threading.Thread(target=self._loop.run_forever, name="turngym-sandbox", daemon=True)
         self._thread.start()
         self._closed = False
@@ -90,10 +90,15 @@ class SyncSandbox:
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gives, run on the sandbox's own loop."""
         assert threading.current_thread() is not self._thread, "the sandbox's loop would wait for itself"
-        if self._closed:
+        if self._closed or self._owner != os.getpid():
             work.close()
-            raise ValueError("the sandbox is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            raise ValueError("the sandbox is closed" if self._closed else "the sandbox was made by another process")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # an interrupt of this thread, too, ends what it waited for
+            future.cancel()
+            raise
 
     def __enter__(self) -> SyncSandbox:
         return self
@@ -125,20 +130,38 @@ class SyncSandbox:
         return self.wait(self._sandbox.run(code, profile=profile, seed=seed, timeout_s=timeout_s, mode=mode))
 
     def close(self) -> None:
-        """End every session and every warm process; a second call does nothing."""
-        if self._closed:
+        """End every session and every warm process; a second call does nothing, nor does one in a forked child."""
+        if self._closed or self._owner != os.getpid():
             return
         try:
-            self.wait(self._sandbox.close())
+            self.wait(self._end())
         finally:
             self._closed = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
+    async def _end(self) -> None:
+        """Close, and send home the threads that still wait for something."""
+        await self._sandbox.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
 
 _default: tuple[int, SyncSandbox] | None = None
 _default_lock = threading.Lock()
+
+
+def _forget_default() -> None:
+    """In a forked child: the sandbox is its parent's, and the lock may be held by a thread that is not there."""
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_default)
 
 
 def default_sandbox() -> SyncSandbox:

@@ -7,9 +7,8 @@ import signal
 from collections.abc import Callable
 
 from turngym.envs.sandbox.process import Process
+from turngym.envs.sandbox.rootfs import SCRATCH
 from turngym.envs.sandbox.slot import Slot
-
-_SCRATCH = "/tmp"
 
 
 class Tree:
@@ -24,7 +23,7 @@ class Tree:
     def __init__(self, number: int, slot: Slot, forget: Callable[[Tree], None]) -> None:
         self.number, self.slot, self._forget = number, slot, forget
         self.members: set[Process] = set()
-        self.scratch = _SCRATCH
+        self.scratch = SCRATCH
         self.ended = False
         slot.live += 1
 

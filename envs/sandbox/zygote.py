@@ -16,7 +16,7 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from turngym.envs.sandbox import head, isolation, syscalls
+from turngym.envs.sandbox import head, isolation, rootfs, syscalls
 from turngym.envs.sandbox.nursery import Nursery
 from turngym.envs.sandbox.profiles import MODULES
 
@@ -70,6 +70,7 @@ class Zygote:
             self._nursery = Nursery()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        rootfs.use_installed_code_only()
         for name in (*_ALWAYS, *MODULES[config["profile"]]):
             importlib.import_module(name)
         if len(os.listdir("/proc/self/task")) > 1:

@@ -406,7 +406,7 @@ def test_scratch_is_emptied(tier) -> None:
         await session.close()
         await sandbox.close()
         folder = shown.stdout.strip().strip("'")
-        assert folder == "/tmp" or not Path(folder).exists()
+        assert folder == "/scratch" or not Path(folder).exists()
 
     using(tier, work)
 
