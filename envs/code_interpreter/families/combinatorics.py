@@ -64,47 +64,51 @@ def _partitions(n: int) -> int:
 
 KINDS = (
     Kind(
-        "menu",
-        "combinatorics",
-        _draw_menu,
-        "a b c",
-        "A menu has {a} starters, {b} main courses and {c} desserts. How many meals of all three are there?",
-        "print(a * b * c)",
-        lambda a, b, c: c * (b * a),
+        name="menu",
+        family="combinatorics",
+        draw=_draw_menu,
+        names="a b c",
+        question=("A menu has {a} starters, {b} main courses and {c} desserts. How many meals of all three are there?"),
+        program="print(a * b * c)",
+        solve=lambda a, b, c: c * (b * a),
     ),
     Kind(
-        "choose",
-        "combinatorics",
-        _draw_choose,
-        "n k",
-        "In how many ways can {k} of {n} different things be chosen, order aside?",
-        "import math\nprint(math.comb(n, k))",
-        _choose,
+        name="choose",
+        family="combinatorics",
+        draw=_draw_choose,
+        names="n k",
+        question="In how many ways can {k} of {n} different things be chosen, order aside?",
+        program="import math\nprint(math.comb(n, k))",
+        solve=_choose,
     ),
     Kind(
-        "coins",
-        "combinatorics",
-        _draw_coins,
-        "n coins",
-        "In how many ways can {n} be paid with coins of {coins}, order aside?",
-        "ways = [1] + [0] * n\n"
-        "for coin in map(int, coins.split(', ')):\n"
-        "    for total in range(coin, n + 1):\n"
-        "        ways[total] += ways[total - coin]\n"
-        "print(ways[n])",
-        _coins,
+        name="coins",
+        family="combinatorics",
+        draw=_draw_coins,
+        names="n coins",
+        question="In how many ways can {n} be paid with coins of {coins}, order aside?",
+        program=(
+            "ways = [1] + [0] * n\n"
+            "for coin in map(int, coins.split(', ')):\n"
+            "    for total in range(coin, n + 1):\n"
+            "        ways[total] += ways[total - coin]\n"
+            "print(ways[n])"
+        ),
+        solve=_coins,
     ),
     Kind(
-        "partitions",
-        "combinatorics",
-        _draw_partitions,
-        "n",
-        "In how many ways can {n} be written as a sum of one or more positive whole numbers, order aside?",
-        "ways = [1] + [0] * n\n"
-        "for part in range(1, n + 1):\n"
-        "    for total in range(part, n + 1):\n"
-        "        ways[total] += ways[total - part]\n"
-        "print(ways[n])",
-        _partitions,
+        name="partitions",
+        family="combinatorics",
+        draw=_draw_partitions,
+        names="n",
+        question="In how many ways can {n} be written as a sum of one or more positive whole numbers, order aside?",
+        program=(
+            "ways = [1] + [0] * n\n"
+            "for part in range(1, n + 1):\n"
+            "    for total in range(part, n + 1):\n"
+            "        ways[total] += ways[total - part]\n"
+            "print(ways[n])"
+        ),
+        solve=_partitions,
     ),
 )

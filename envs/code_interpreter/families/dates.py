@@ -32,42 +32,49 @@ def _draw_fridays(rng: Rng, level: int) -> Arguments:
 
 KINDS = (
     Kind(
-        "weekday",
-        "dates",
-        _draw_weekday,
-        "day n",
-        "Today is {day}. Which day of the week will it be in {n} days?",
-        "days = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split()\n"
-        "print(days[(days.index(day) + n) % 7])",
-        _weekday,
+        name="weekday",
+        family="dates",
+        draw=_draw_weekday,
+        names="day n",
+        question="Today is {day}. Which day of the week will it be in {n} days?",
+        program=(
+            "days = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split()\n"
+            "print(days[(days.index(day) + n) % 7])"
+        ),
+        solve=_weekday,
     ),
     Kind(
-        "days_between",
-        "dates",
-        _draw_days_between,
-        "first last",
-        "How many days after {first} is {last} (Gregorian calendar, year-month-day)?",
-        "from datetime import date\nprint((date.fromisoformat(last) - date.fromisoformat(first)).days)",
-        calendar_days.days_between,
+        name="days_between",
+        family="dates",
+        draw=_draw_days_between,
+        names="first last",
+        question="How many days after {first} is {last} (Gregorian calendar, year-month-day)?",
+        program="from datetime import date\nprint((date.fromisoformat(last) - date.fromisoformat(first)).days)",
+        solve=calendar_days.days_between,
     ),
     Kind(
-        "date_after",
-        "dates",
-        _draw_days,
-        "first n",
-        "Which date is {n} days after {first} (Gregorian calendar)? Write it as year-month-day, as here.",
-        "from datetime import date, timedelta\nprint(date.fromisoformat(first) + timedelta(days=n))",
-        calendar_days.after,
+        name="date_after",
+        family="dates",
+        draw=_draw_days,
+        names="first n",
+        question="Which date is {n} days after {first} (Gregorian calendar)? Write it as year-month-day, as here.",
+        program="from datetime import date, timedelta\nprint(date.fromisoformat(first) + timedelta(days=n))",
+        solve=calendar_days.after,
     ),
     Kind(
-        "fridays",
-        "dates",
-        _draw_fridays,
-        "a b",
-        "How many times is the 13th of a month a Friday in the years {a} to {b}, both included (Gregorian calendar)?",
-        "from datetime import date\n"
-        "print(sum(date(y, m, 13).weekday() == 4 for y in range(a, b + 1) for m in range(1, 13)))",
-        calendar_days.fridays_the_13th,
-        range(3, 6),
+        name="fridays",
+        family="dates",
+        draw=_draw_fridays,
+        names="a b",
+        question=(
+            "How many times is the 13th of a month a Friday in the years {a} to {b}, both included (Gregorian "
+            "calendar)?"
+        ),
+        program=(
+            "from datetime import date\n"
+            "print(sum(date(y, m, 13).weekday() == 4 for y in range(a, b + 1) for m in range(1, 13)))"
+        ),
+        solve=calendar_days.fridays_the_13th,
+        levels=range(3, 6),
     ),
 )

@@ -49,34 +49,40 @@ def _add_digits(n: int, k: int) -> int:
 
 KINDS = (
     Kind(
-        "recurrence",
-        "sequences",
-        _draw_recurrence,
-        "a b p q n",
-        "A sequence begins {a}, {b}. Each later term is {p} times the term before it plus {q} times the one before "
-        "that. What is term number {n}?",
-        "for _ in range(n - 1):\n    a, b = b, p * b + q * a\nprint(a)",
-        _recurrence,
-        range(3),
+        name="recurrence",
+        family="sequences",
+        draw=_draw_recurrence,
+        names="a b p q n",
+        question=(
+            "A sequence begins {a}, {b}. Each later term is {p} times the term before it plus {q} times the "
+            "one before that. What is term number {n}?"
+        ),
+        program="for _ in range(n - 1):\n    a, b = b, p * b + q * a\nprint(a)",
+        solve=_recurrence,
+        levels=range(3),
     ),
     Kind(
-        "modular_recurrence",
-        "sequences",
-        _draw_modular_recurrence,
-        "a b p q n m",
-        "A sequence begins {a}, {b}. Each later term is {p} times the term before it plus {q} times the one before "
-        "that. What is the remainder when term number {n} is divided by {m}?",
-        "for _ in range(n - 1):\n    a, b = b, (p * b + q * a) % m\nprint(a % m)",
-        _modular_recurrence,
-        range(3, 6),
+        name="modular_recurrence",
+        family="sequences",
+        draw=_draw_modular_recurrence,
+        names="a b p q n m",
+        question=(
+            "A sequence begins {a}, {b}. Each later term is {p} times the term before it plus {q} times the "
+            "one before that. What is the remainder when term number {n} is divided by {m}?"
+        ),
+        program="for _ in range(n - 1):\n    a, b = b, (p * b + q * a) % m\nprint(a % m)",
+        solve=_modular_recurrence,
+        levels=range(3, 6),
     ),
     Kind(
-        "add_digits",
-        "sequences",
-        _draw_add_digits,
-        "n k",
-        "Begin with {n}. A step adds to the number the sum of its own decimal digits. What is it after {k} steps?",
-        "for _ in range(k):\n    n += sum(map(int, str(n)))\nprint(n)",
-        _add_digits,
+        name="add_digits",
+        family="sequences",
+        draw=_draw_add_digits,
+        names="n k",
+        question=(
+            "Begin with {n}. A step adds to the number the sum of its own decimal digits. What is it after {k} steps?"
+        ),
+        program="for _ in range(k):\n    n += sum(map(int, str(n)))\nprint(n)",
+        solve=_add_digits,
     ),
 )

@@ -77,57 +77,74 @@ def _doors(n: int, k: int) -> int:
 
 KINDS = (
     Kind(
-        "collatz",
-        "simulations",
-        _draw_collatz,
-        "n",
-        "Begin with {n}. A step halves an even number, and turns an odd number into three times it plus 1. "
-        "How many steps does it take to reach 1?",
-        "steps = 0\nwhile n != 1:\n    n = 3 * n + 1 if n % 2 else n // 2\n    steps += 1\nprint(steps)",
-        _collatz,
+        name="collatz",
+        family="simulations",
+        draw=_draw_collatz,
+        names="n",
+        question=(
+            "Begin with {n}. A step halves an even number, and turns an odd number into three times it plus "
+            "1. How many steps does it take to reach 1?"
+        ),
+        program="steps = 0\nwhile n != 1:\n    n = 3 * n + 1 if n % 2 else n // 2\n    steps += 1\nprint(steps)",
+        solve=_collatz,
     ),
     Kind(
-        "josephus",
-        "simulations",
-        _draw_josephus,
-        "n k",
-        "{n} people, numbered from 1, stand in a circle. Counting begins at number 1, and whoever is counted {k} "
-        "leaves; it goes on from the next until one is left. What is the number of the last one?",
-        "from collections import deque\n"
-        "circle = deque(range(1, n + 1))\n"
-        "while len(circle) > 1:\n"
-        "    circle.rotate(1 - k)\n"
-        "    circle.popleft()\n"
-        "print(circle[0])",
-        _josephus,
+        name="josephus",
+        family="simulations",
+        draw=_draw_josephus,
+        names="n k",
+        question=(
+            "{n} people, numbered from 1, stand in a circle. Counting begins at number 1, and whoever is "
+            "counted {k} leaves; it goes on from the next until one is left. What is the number of the last "
+            "one?"
+        ),
+        program=(
+            "from collections import deque\n"
+            "circle = deque(range(1, n + 1))\n"
+            "while len(circle) > 1:\n"
+            "    circle.rotate(1 - k)\n"
+            "    circle.popleft()\n"
+            "print(circle[0])"
+        ),
+        solve=_josephus,
     ),
     Kind(
-        "queue",
-        "simulations",
-        _draw_queue,
-        "c a s n",
-        "A shop has {c} counters. A customer comes every {a} minutes, the first when it opens, and goes to the first "
-        "counter that is free, where each is served for {s} minutes. How many minutes does customer number {n} wait?",
-        "import heapq\n"
-        "free = [0] * c\n"
-        "for customer in range(n):\n"
-        "    start = max(customer * a, free[0])\n"
-        "    heapq.heapreplace(free, start + s)\n"
-        "print(start - customer * a)",
-        _queue,
+        name="queue",
+        family="simulations",
+        draw=_draw_queue,
+        names="c a s n",
+        question=(
+            "A shop has {c} counters. A customer comes every {a} minutes, the first when it opens, and goes "
+            "to the first counter that is free, where each is served for {s} minutes. How many minutes does "
+            "customer number {n} wait?"
+        ),
+        program=(
+            "import heapq\n"
+            "free = [0] * c\n"
+            "for customer in range(n):\n"
+            "    start = max(customer * a, free[0])\n"
+            "    heapq.heapreplace(free, start + s)\n"
+            "print(start - customer * a)"
+        ),
+        solve=_queue,
     ),
     Kind(
-        "doors",
-        "simulations",
-        _draw_doors,
-        "n k",
-        "{n} doors, numbered from 1, are closed. In pass number p, every door whose number is a multiple of p is "
-        "opened if it is closed and closed if it is open. How many doors are open after {k} passes?",
-        "doors = [False] * (n + 1)\n"
-        "for p in range(1, k + 1):\n"
-        "    for door in range(p, n + 1, p):\n"
-        "        doors[door] = not doors[door]\n"
-        "print(sum(doors))",
-        _doors,
+        name="doors",
+        family="simulations",
+        draw=_draw_doors,
+        names="n k",
+        question=(
+            "{n} doors, numbered from 1, are closed. In pass number p, every door whose number is a multiple "
+            "of p is opened if it is closed and closed if it is open. How many doors are open after {k} "
+            "passes?"
+        ),
+        program=(
+            "doors = [False] * (n + 1)\n"
+            "for p in range(1, k + 1):\n"
+            "    for door in range(p, n + 1, p):\n"
+            "        doors[door] = not doors[door]\n"
+            "print(sum(doors))"
+        ),
+        solve=_doors,
     ),
 )
