@@ -212,6 +212,8 @@ class CodeInterpreterEnv(TextEnv):
         """Play one turn; the info also tells of the `interpreter`."""
         before = len(self._board.cells) if not self._over else 0
         observation, reward, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            self._notebook.close()  # hundreds of environments may wait for their next episode
         cells = self._board.cells
         status = cells[-1].status if len(cells) > before else "none" if info.get("valid", True) else "sandbox_error"
         info["interpreter"] = {"status": status, "calls": len(cells), "errors": self._board.errors}
