@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 
 from turngym.agents.trajectory import Trajectory
+from turngym.envs.errors import TurngymError
 from turngym.envs.scores import wilson_interval
 
 Env = gymnasium.Env[str, str]
@@ -33,6 +34,7 @@ class Score:
         episode_return: Mean sum of rewards.
         turns: Mean number of turns.
         invalid_rate: Share of turns whose reply could not be read.
+        void: How many further episodes a failure of ours has spoiled; they count nowhere else.
     """
 
     success: float
@@ -42,6 +44,7 @@ class Score:
     episode_return: float
     turns: float
     invalid_rate: float
+    void: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As plain numbers."""
@@ -52,9 +55,13 @@ def score_trajectories(trajectories: Sequence[Trajectory], reference: tuple[floa
     """Summarise episodes.
 
     Args:
-        trajectories: At least one.
+        trajectories: At least one that no failure of ours has spoiled.
         reference: Success of the random agent and of the oracle on the same id.
     """
+    played = len(trajectories)
+    trajectories = [each for each in trajectories if each.valid]
+    if not trajectories:
+        raise TurngymError(f"a failure of ours has spoiled all {played} episodes: there is nothing to report")
     successes, turns = sum(each.success for each in trajectories), sum(each.turns for each in trajectories)
     success = successes / len(trajectories)
     invalid = sum(not info.get("action_is_valid", True) for each in trajectories for info in each.infos)
@@ -66,6 +73,7 @@ def score_trajectories(trajectories: Sequence[Trajectory], reference: tuple[floa
         episode_return=float(np.mean([each.episode_return for each in trajectories])),
         turns=turns / len(trajectories),
         invalid_rate=invalid / turns,
+        void=played - len(trajectories),
     )
 
 

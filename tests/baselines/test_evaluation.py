@@ -7,8 +7,10 @@ import gymnasium
 import pytest
 
 from turngym.agents.scripted import OracleAgent, RandomAgent
+from turngym.agents.trajectory import Trajectory
 from turngym.baselines import evaluate, ppo_llm
 from turngym.baselines.evaluation import normalized, pass_at_k, play, score_trajectories, table
+from turngym.envs.errors import TurngymError
 from turngym.envs.scores import wilson_interval
 
 
@@ -63,3 +65,13 @@ def test_a_finished_run_is_evaluated_by_samples(tmp_path, capsys) -> None:
     assert "no complete run is here" in capsys.readouterr().err
     assert evaluate.main([str(folder), "--samples", "0"]) == 2
     assert "--samples must be at least 1" in capsys.readouterr().err
+
+
+def test_episodes_that_we_spoiled_count_nowhere() -> None:
+    won, lost, void = (Trajectory(rewards=[reward], infos=[{}], success=reward > 0) for reward in (1.0, -1.0, -1.0))
+    void.record_turn(0.0, {"valid": False, "action_is_valid": False})
+    score = score_trajectories([won, lost, void], (0.0, 1.0))
+    assert (score.success, score.episode_return, score.turns, score.invalid_rate) == (0.5, 0.0, 1.0, 0.0)
+    assert (score.episodes, score.void) == (2, 1)
+    with pytest.raises(TurngymError, match="spoiled all 1 episodes"):
+        score_trajectories([void], (0.0, 1.0))
