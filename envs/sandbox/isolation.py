@@ -28,19 +28,20 @@ def may_fork(tier: str) -> bool:
     return tier in ("A", "C")
 
 
-def become_namespace_owner() -> None:
-    """Gain the right to make namespaces: root has it, others get it in a user namespace.
+def become_namespace_owner() -> bool:
+    """Gain the right to make namespaces: root has it, others get it in a user namespace. Whether that was made.
 
     Raises:
         OSError: Where the machine does not let us.
     """
     if os.geteuid() == 0 and _may_mount():
-        return
+        return False
     uid, gid = os.geteuid(), os.getegid()
     syscalls.unshare(syscalls.CLONE_NEWUSER)
     for name, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(content)
+    return True
 
 
 def _may_mount() -> bool:
@@ -79,12 +80,12 @@ class Confinement:
     Args:
         tier: The isolation.
         limits: `Limits` as a dict.
-        own_namespace: Whether we live in a user namespace, where no other user exists.
+        own_users: Whether each session gets a user of its own.
     """
 
-    def __init__(self, tier: str, limits: dict[str, Any], own_namespace: bool) -> None:
+    def __init__(self, tier: str, limits: dict[str, Any], own_users: bool) -> None:
         self.tier, self._limits = tier, limits
-        self._changes_user = os.geteuid() == 0 and not own_namespace
+        self._changes_user = own_users
         # The kernel counts processes by user and user namespace: a session has a count of its own by one or the other.
         self._counts_apart = namespaced(tier) and not self._changes_user
         self._filter = None if tier == "C" else seccomp.Filter(may_fork=may_fork(tier), own_files=namespaced(tier))

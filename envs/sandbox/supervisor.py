@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import secrets
 import time
 from collections.abc import Coroutine
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from turngym.envs.errors import SandboxError
-from turngym.envs.sandbox import branching
+from turngym.envs.sandbox import branching, users
 from turngym.envs.sandbox.cgroups import Group
 from turngym.envs.sandbox.process import Process
 from turngym.envs.sandbox.profiles import Profile, check_profile, profile_of
@@ -28,7 +27,6 @@ _READY_TIMEOUT_S = 30.0
 _QUEUE_TIMEOUT_S = 600.0
 _QUOTA_EVERY_S = 0.05
 _SLOT_PROCESSES = 4096
-_FIRST_UID, _UIDS_EACH, _SUPERVISORS = 1_000_000_000, 1 << 14, 1 << 16
 _ATTEMPTS = 2
 
 
@@ -162,7 +160,7 @@ class Sandbox:
 
     async def _launch_in(self, slot: Slot, seed: int) -> tuple[Tree, Process]:
         number = next(self._tree_numbers)
-        uid = self._uid(number)
+        uid = users.user_of(number)
         scratch = None if self._scratch is None else self._scratch.make(number, uid)
         ours, theirs = branching.endpoints()
         tree = Tree(number, slot, self._forget)
@@ -195,12 +193,6 @@ class Sandbox:
         reply = await process.greeting(_READY_TIMEOUT_S)
         if reply is None or reply.outcome != "ready":
             raise SlotDied(f"a session could not set itself apart: {reply.error if reply else 'it said nothing'}")
-
-    def _uid(self, number: int) -> int:
-        """A user that nobody else has, where we may choose."""
-        if os.geteuid() != 0:
-            return os.geteuid()
-        return _FIRST_UID + (os.getpid() % _SUPERVISORS) * _UIDS_EACH + number % _UIDS_EACH
 
     def _forget(self, tree: Tree) -> None:
         self._admission.release()
@@ -235,7 +227,8 @@ class Sandbox:
         group = None
         if self.tier == "A":
             group = await asyncio.to_thread(Group, self.limits.slot_memory_mb << 20, _SLOT_PROCESSES)
-        slot = Slot({"tier": self.tier, "profile": profile, "limits": asdict(self.limits)}, group)
+        config = {"tier": self.tier, "profile": profile, "limits": asdict(self.limits)}
+        slot = Slot({**config, "own_users": users.pool() is not None}, group)
         try:
             words = await slot.first_words()
             if words["op"] == "up":

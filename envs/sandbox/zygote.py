@@ -63,10 +63,11 @@ class Zygote:
             with open(path, "w") as file:
                 file.write("0")
         self._processes = os.open("/proc", os.O_PATH | os.O_CLOEXEC) if config["groups"] else None
-        tier, apart, owner = config["tier"], isolation.namespaced(config["tier"]), os.geteuid()
+        tier, apart = config["tier"], isolation.namespaced(config["tier"])
         self._nursery = None
+        own_users = config["own_users"]
         if apart:
-            isolation.become_namespace_owner()
+            own_users &= not isolation.become_namespace_owner()
             self._nursery = Nursery()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -75,7 +76,7 @@ class Zygote:
             importlib.import_module(name)
         if len(os.listdir("/proc/self/task")) > 1:
             raise RuntimeError(f"importing the profile {config['profile']} started threads: forks of it would hang")
-        self._confinement = isolation.Confinement(tier, config["limits"], own_namespace=_in_user_namespace(owner))
+        self._confinement = isolation.Confinement(tier, config["limits"], own_users)
         if apart:
             isolation.enter_namespaces()
         self._watch()
@@ -211,12 +212,6 @@ class Zygote:
             times = {"cpu_s": used.ru_utime + used.ru_stime, "rss_kb": used.ru_maxrss}
             _send(self._control, {"op": "exit", "number": number, "code": code, **times})
             self._bury(number)
-
-
-def _in_user_namespace(uid: int) -> bool:
-    """Whether no other user exists where we are."""
-    with open("/proc/self/uid_map") as file:
-        return uid != 0 or sum(int(line.split()[2]) for line in file) < 1 << 16
 
 
 def _send(control: socket.socket, message: dict[str, Any]) -> None:

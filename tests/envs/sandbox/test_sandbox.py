@@ -454,6 +454,28 @@ def test_the_facade_closes_once() -> None:
         sandbox.session()
 
 
+def test_a_forked_child_has_a_sandbox_of_its_own(best, run_python) -> None:
+    code = """
+import os, sys
+from turngym.envs.sandbox import default_sandbox
+first = default_sandbox()
+session = first.session()
+pid = os.fork()
+if pid == 0:
+    try:
+        session.run("1")
+    except ValueError as error:
+        assert "another process" in str(error)
+    first.close()
+    assert default_sandbox() is not first and default_sandbox().run("print(2)").stdout == "2\\n"
+    default_sandbox().close()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+print(session.run("1").status)
+"""
+    assert run_python("-c", code) == "ok\n"
+
+
 def test_one_sandbox_for_the_process(best) -> None:
     sandbox = default_sandbox()
     try:
