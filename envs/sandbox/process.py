@@ -92,6 +92,7 @@ class Process:
     ) -> None:
         self.channel, self.streams, self.exit, self._kill = channel, streams, exit, kill
         self._running: _Exchange | None = None
+        self._closing = False
         channel.setblocking(False)
         for stream in streams:
             os.set_blocking(stream, False)
@@ -101,7 +102,10 @@ class Process:
         self._kill(self, signo)
 
     def close(self) -> None:
-        """Let go of its descriptors."""
+        """Let go of its descriptors, after what it is doing: the loop still watches them."""
+        if self._running is not None:
+            self._closing = True
+            return
         self.channel.close()
         for stream in self.streams:
             os.close(stream)
@@ -153,6 +157,8 @@ class Process:
             return await self._running.run(frame, wall_s)
         finally:
             self._running = None
+            if self._closing:
+                self.close()
 
     def stop(self, cause: Cause) -> None:
         """Kill it in the middle of what it does."""

@@ -111,7 +111,7 @@ class Session:
         wall_s = limits.wall_s if timeout_s is None else timeout_s
         backup = await self._fork() if transaction and self.can_branch == "fork" else None
         result = await self._attempt(code, mode, wall_s, last)
-        if result.status == "sandbox_error" and await self._recover():
+        if result.status == "sandbox_error" and not self._closed and await self._recover():
             result = await self._attempt(code, mode, wall_s, last)
         if self.alive:
             self._history.append(Run(code, mode, wall_s, result.status))

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import secrets
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import asdict
 from types import TracebackType
@@ -64,6 +65,7 @@ class Sandbox:
         self._admission = asyncio.Semaphore(max_sessions)
         self._slots: dict[str, list[Slot]] = {}
         self._starting: dict[str, asyncio.Lock] = {}
+        self._begun: Counter[str] = Counter()
         self._retired: list[Slot] = []
         self._trees: set[Tree] = set()
         self._scratch: ScratchRoot | None = None
@@ -137,6 +139,8 @@ class Sandbox:
     async def launch(self, profile: str, seed: int) -> tuple[Tree, Process, float]:
         """A fresh process, and how long it took to come; a warm process that fails is replaced once."""
         start = time.monotonic()
+        if not self._open:
+            raise SandboxError("the sandbox is closed")
         try:
             await asyncio.wait_for(self._admission.acquire(), _QUEUE_TIMEOUT_S)
         except TimeoutError:
@@ -211,17 +215,28 @@ class Sandbox:
         task.add_done_callback(self._cleaning.discard)
 
     async def _slot(self, profile: str) -> Slot:
-        """The warm process with the fewest sessions; a further one while there are not enough and all are busy."""
+        """The warm process with the fewest sessions; where all are busy, one more is begun for those who come later."""
         async with self._starting.setdefault(profile, asyncio.Lock()):
             slots = self._slots.setdefault(profile, [])
             for slot in [slot for slot in slots if slot.dead]:
                 self._retire(profile, slot)
             free = min(slots, key=lambda slot: slot.live, default=None)
-            if free is not None and (free.live == 0 or len(slots) >= self._per_profile):
-                return free
+            if free is None:
+                slots.append(await self._start(profile))
+                return slots[0]
+            if free.live > 0 and len(slots) + self._begun[profile] < self._per_profile:
+                self._begun[profile] += 1
+                self._clean_up(self._start_another(profile))
+            return free
+
+    async def _start_another(self, profile: str) -> None:
+        try:
             slot = await self._start(profile)
-            slots.append(slot)
-            return slot
+        except SandboxError:
+            return  # there is one already; whoever finds none will hear why
+        finally:
+            self._begun[profile] -= 1
+        self._slots[profile].append(slot)
 
     async def _start(self, profile: str) -> Slot:
         group = None
@@ -231,6 +246,8 @@ class Sandbox:
         slot = Slot({**config, "own_users": users.pool() is not None}, group)
         try:
             words = await slot.first_words()
+            if not self._open:
+                raise SandboxError("the sandbox was closed meanwhile")
             if words["op"] == "up":
                 return slot
             if words.get("missing"):
@@ -274,10 +291,11 @@ class Sandbox:
                 tree.release(process)
         if ends:
             await asyncio.wait(ends, timeout=5.0)
-        await asyncio.gather(*(slot.close() for slot in self._all_slots()))
+        slots = self._all_slots()
         self._slots.clear()
         self._retired.clear()
-        if self._cleaning:
+        await asyncio.gather(*(slot.close() for slot in slots))
+        while self._cleaning:
             await asyncio.wait(set(self._cleaning))
         if self._scratch is not None:
             await asyncio.to_thread(self._scratch.remove)

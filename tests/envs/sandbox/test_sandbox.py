@@ -50,7 +50,7 @@ def using(tier: str, work: Callable[[Sandbox], Awaitable[None]], **arguments) ->
     processes, descriptors = family(os.getpid()), set(os.listdir("/proc/self/fd"))
 
     async def main() -> None:
-        async with Sandbox(tier=tier, limits=LIMITS, slots=1, **arguments) as sandbox:
+        async with Sandbox(tier=tier, limits=LIMITS, **{"slots": 1, **arguments}) as sandbox:
             await asyncio.wait_for(work(sandbox), LONG_S)
 
     asyncio.run(main())
@@ -313,6 +313,33 @@ def test_a_dropped_session_is_ended(best) -> None:
                 await asyncio.sleep(0.005)
 
     using(best, work)
+
+
+def test_closing_ends_what_runs(best) -> None:
+    async def work(sandbox: Sandbox) -> None:
+        one, other = await sandbox.session(), await sandbox.session()
+        runs = [asyncio.ensure_future(each.run("while True: pass", timeout_s=LONG_S)) for each in (one, other)]
+        await asyncio.wait(runs, timeout=0.1)
+        await one.close()
+        assert (await runs[0]).status == "killed"
+        await sandbox.close()
+        assert (await runs[1]).status in ("killed", "sandbox_error")
+        with pytest.raises(ValueError, match="not open"):
+            await sandbox.session()
+
+    using(best, work)
+
+
+def test_a_second_warm_process_is_nobodys_delay(best) -> None:
+    async def work(sandbox: Sandbox) -> None:
+        first = await sandbox.session()
+        second = await sandbox.session()
+        assert first._tree.slot is second._tree.slot
+        assert await until(lambda: len(sandbox._slots["stdlib"]) == 2)
+        third = await sandbox.session()
+        assert third._tree.slot is not first._tree.slot
+
+    using(best, work, slots=2)
 
 
 def test_a_cancelled_run_is_stopped(best) -> None:
