@@ -82,7 +82,10 @@ class Soak:
             session = await self.sandbox.session()
             sessions = [session]
             for _ in range(self.rng.randrange(1, 6)):
-                await self.cell(self.rng.choice(sessions))
+                living = [each for each in sessions if each.alive]
+                if not living:
+                    break
+                await self.cell(self.rng.choice(living))
                 if self.rng.random() < 0.3 and session.alive:
                     sessions.append(await session.branch())
         except (SandboxError, ValueError):  # ours, or a branch of a session that was killed meanwhile

@@ -104,6 +104,8 @@ class Slot:
     def _heed(self, event: dict[str, Any]) -> None:
         number = event.get("number", 0)
         match event["op"]:
+            case "exit" if event.get("lost"):
+                self._fail(number, "the first process of its namespace died", (self.exits,))
             case "exit":
                 self._settle(self.exits, number, Exit(event["code"], event["cpu_s"], event["rss_kb"]))
             case "failed":
@@ -118,8 +120,8 @@ class Slot:
         if future is not None and not future.done():
             future.set_result(value)
 
-    def _fail(self, number: int, why: str) -> None:
-        for waiting in (self.exits, self.ends):
+    def _fail(self, number: int, why: str, of: tuple[dict[int, asyncio.Future[Any]], ...] | None = None) -> None:
+        for waiting in of or (self.exits, self.ends):
             future = waiting.pop(number, None)
             if future is not None and not future.done():
                 future.set_exception(SlotDied(why))

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Any, NoReturn
 
 from turngym.envs.sandbox import head, isolation, rootfs, syscalls
@@ -24,6 +25,7 @@ from turngym.envs.sandbox.profiles import MODULES
 _ALWAYS: tuple[str, ...] = ("ast", "collections", "fractions", "functools", "itertools", "json", "linecache", "math")
 _ALWAYS += ("random", "re", "statistics", "string", "traceback", "decimal", "datetime", "heapq", "encodings.idna")
 _PACKET = 4096
+_DOUBT_MS = 50
 
 
 class Tree:
@@ -96,11 +98,12 @@ class Zygote:
         self._poll.register(self._control, select.POLLIN)
         self._poll.register(self._dead, select.POLLIN)
         self._inits = dict[int, int]()
+        self._doubts = dict[int, tuple[float, dict[str, Any]]]()
 
     def serve(self) -> NoReturn:
         """Fork, signal and reap until the control socket closes; then everything dies with us."""
         while True:
-            for descriptor, _ in self._poll.poll():
+            for descriptor, _ in self._poll.poll(_DOUBT_MS if self._doubts else None):
                 if descriptor == self._control.fileno():
                     self._obey()
                 elif descriptor == self._dead:
@@ -108,6 +111,7 @@ class Zygote:
                     self._reap()
                 else:
                     self._namespace_gone(descriptor)
+            self._settle_old_doubts()
 
     def _obey(self) -> None:
         message, descriptors, _, _ = socket.recv_fds(self._control, _PACKET, 3)
@@ -175,8 +179,10 @@ class Zygote:
         tree.condemned = True
         if tree.init is not None:
             signal.pidfd_send_signal(tree.init, signal.SIGKILL)
-            self._inits[tree.init] = number
-            self._poll.register(tree.init, select.POLLIN)
+            if number in self._doubts:
+                _send(self._control, self._doubts.pop(number)[1])
+            if tree.init not in self._inits:
+                self._await_end(tree.init, number)
         elif not tree.reaped:
             # Without a namespace: the process, and as far as it goes its group.
             for kill in (os.killpg, os.kill):
@@ -184,11 +190,23 @@ class Zygote:
                     kill(tree.pid, signal.SIGKILL)
         self._bury(number)
 
+    def _await_end(self, init: int, number: int) -> None:
+        self._inits[init] = number
+        self._poll.register(init, select.POLLIN)
+
+    def _settle_old_doubts(self) -> None:
+        """Report those whose namespace has outlived them: they were killed for themselves."""
+        now = time.monotonic()
+        for number in [number for number, (deadline, _) in self._doubts.items() if deadline < now]:
+            _send(self._control, self._doubts.pop(number)[1])
+
     def _namespace_gone(self, descriptor: int) -> None:
         self._poll.unregister(descriptor)
         os.close(descriptor)
         number = self._inits.pop(descriptor)
         self._trees[number].init = None
+        if number in self._doubts:
+            _send(self._control, {**self._doubts.pop(number)[1], "lost": True})
         self._bury(number)
 
     def _bury(self, number: int) -> None:
@@ -210,7 +228,14 @@ class Zygote:
             self._trees[number].reaped = True
             code = os.waitstatus_to_exitcode(status)
             times = {"cpu_s": used.ru_utime + used.ru_stime, "rss_kb": used.ru_maxrss}
-            _send(self._control, {"op": "exit", "number": number, "code": code, **times})
+            event = {"op": "exit", "number": number, "code": code, **times}
+            tree = self._trees[number]
+            if code == -signal.SIGKILL and tree.init is not None and not tree.condemned:
+                # It, or its namespace's first process, which is ours and takes it along? The end of that comes after.
+                self._doubts[number] = time.monotonic() + _DOUBT_MS / 1000, event
+                self._await_end(tree.init, number)
+                continue
+            _send(self._control, event)
             self._bury(number)
 
 

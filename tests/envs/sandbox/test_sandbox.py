@@ -366,6 +366,25 @@ def test_a_dead_warm_process_is_replaced(tier) -> None:
     using(tier, work)
 
 
+def test_a_namespace_that_dies_is_our_failure(tier) -> None:
+    if tier == "B":
+        pytest.skip("tier B has no namespaces")
+
+    async def work(sandbox: Sandbox) -> None:
+        session = await sandbox.session(seed=0)
+        await session.run("x = 1")
+        running = asyncio.ensure_future(session.run("import time; time.sleep(1); x", timeout_s=LONG_S))
+        await asyncio.wait([running], timeout=0.2)
+        (slot,) = sandbox._all_slots()
+        nursery = min(family(slot.process.pid))
+        os.kill(nursery, signal.SIGKILL)
+        result = await running
+        assert (result.status, result.stdout) == ("ok", "1\n")  # done again, from the history
+        assert (await session.run("import os; os.kill(os.getpid(), 9)")).status == "killed"
+
+    using(tier, work)
+
+
 def test_our_own_failure_is_ours(best, monkeypatch) -> None:
     async def work(sandbox: Sandbox) -> None:
         session = await sandbox.session()
