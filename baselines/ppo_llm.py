@@ -119,14 +119,15 @@ def batch_gradients(run: Run, samples: Sequence[Sample], *, critic_only: bool = 
         )
         old_values, returns = concatenated(mine, "old_values"), concatenated(mine, "returns")
         value = losses.value_loss(now.values, old_values, returns, clip=args.value_clip)
-        reference_kl = losses.kl_to_reference(now.log_probs, concatenated(mine, "reference_log_probs"))
         entropy, kl = now.entropy.sum(), losses.approximate_kl(now.log_probs, old_log_probs)
         terms = {"policy_loss": policy, "value_loss": value, "entropy": entropy, "approximate_kl": kl}
-        terms |= {"clip_fraction": clipped.sum(), "reference_kl": reference_kl}
+        terms["clip_fraction"] = clipped.sum()
+        if args.kl_coefficient:
+            terms["reference_kl"] = losses.kl_to_reference(now.log_probs, concatenated(mine, "reference_log_probs"))
         ratio_error = (now.log_probs - old_log_probs).exp().sub(1).abs().max().item()
         parts.append({"ratio_error": ratio_error, **{name: term.item() / tokens for name, term in terms.items()}})
         total = policy + args.value_coefficient * value - args.entropy_coefficient * entropy
-        return (total + args.kl_coefficient * reference_kl if args.kl_coefficient else total) / tokens
+        return (total + args.kl_coefficient * terms["reference_kl"] if args.kl_coefficient else total) / tokens
 
     groups = micro_batches([sample.trajectory for sample in samples], args.max_tokens)
     run.workers.set_gradients(run.model.value_head if critic_only else run.model, groups, loss)

@@ -273,6 +273,7 @@ def test_the_other_settings_train(settings, tmp_path) -> None:
         assert lines[1]["approximate_kl"] == pytest.approx(0.0, abs=1e-6)  # the critic alone learned
         assert lines[2]["reference_kl"] == pytest.approx(0.0, abs=1e-3)
     else:
+        assert "reference_kl" not in lines[-1]
         episode = json.loads((folder / "trajectories.jsonl").read_text().splitlines()[0])
         assert "Think first, then act" in episode["text"]
 
