@@ -224,12 +224,13 @@ class Zygote:
                 return
             if pid == 0:
                 return
+            if pid not in self._numbers:
+                os._exit(1)  # the nursery, and with it every session: the supervisor starts another of us
             number = self._numbers.pop(pid)
-            self._trees[number].reaped = True
-            code = os.waitstatus_to_exitcode(status)
+            tree, code = self._trees[number], os.waitstatus_to_exitcode(status)
+            tree.reaped = True
             times = {"cpu_s": used.ru_utime + used.ru_stime, "rss_kb": used.ru_maxrss}
             event = {"op": "exit", "number": number, "code": code, **times}
-            tree = self._trees[number]
             if code == -signal.SIGKILL and tree.init is not None and not tree.condemned:
                 # It, or its namespace's first process, which is ours and takes it along? The end of that comes after.
                 self._doubts[number] = time.monotonic() + _DOUBT_MS / 1000, event

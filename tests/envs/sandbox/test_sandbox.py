@@ -50,13 +50,18 @@ def using(tier: str, work: Callable[[Sandbox], Awaitable[None]], **arguments) ->
     processes, descriptors = family(os.getpid()), set(os.listdir("/proc/self/fd"))
 
     async def main() -> None:
-        async with Sandbox(tier=tier, limits=LIMITS, **{"slots": 1, **arguments}) as sandbox:
+        async with Sandbox(tier=tier, **{"slots": 1, "limits": LIMITS, **arguments}) as sandbox:
             await asyncio.wait_for(work(sandbox), LONG_S)
 
     asyncio.run(main())
     gc.collect()
     assert family(os.getpid()) <= processes
     assert len(os.listdir("/proc/self/fd")) <= len(descriptors)
+
+
+def status(pid: int) -> dict[str, str]:
+    """What the kernel says of a process."""
+    return dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
 
 
 async def kill(slot) -> None:
@@ -246,6 +251,21 @@ def test_streams_apart_with_head_and_tail(best) -> None:
     using(best, work)
 
 
+def test_the_kernel_ends_the_greedy_alone() -> None:
+    if why := obstacle("A"):
+        pytest.skip(f"tier A: {why}")
+
+    async def work(sandbox: Sandbox) -> None:
+        neighbour, greedy = await sandbox.session(), await sandbox.session()
+        await neighbour.run("x = 1")
+        result = await greedy.run("x = bytearray(300 << 20)\nx[::4096] = b'x' * len(x[::4096])", timeout_s=LONG_S)
+        assert (result.status, result.exit_code, result.session_alive) == ("oom", -9, False)
+        assert (await neighbour.run("x")).stdout == "1\n"
+        assert (await sandbox.run("import os; os.kill(os.getpid(), 9)")).status == "killed"
+
+    using("A", work, limits=Limits(memory_mb=512, slot_memory_mb=128))
+
+
 def test_what_is_printed_between_runs_is_nobodys(best) -> None:
     async def work(sandbox: Sandbox) -> None:
         session = await sandbox.session()
@@ -376,8 +396,9 @@ def test_a_namespace_that_dies_is_our_failure(tier) -> None:
         running = asyncio.ensure_future(session.run("import time; time.sleep(1); x", timeout_s=LONG_S))
         await asyncio.wait([running], timeout=0.2)
         (slot,) = sandbox._all_slots()
-        nursery = min(family(slot.process.pid))
-        os.kill(nursery, signal.SIGKILL)
+        for pid in family(slot.process.pid):
+            if status(pid)["NSpid"].endswith("\t1"):  # the first process of a namespace
+                os.kill(pid, signal.SIGKILL)
         result = await running
         assert (result.status, result.stdout) == ("ok", "1\n")  # done again, from the history
         assert (await session.run("import os; os.kill(os.getpid(), 9)")).status == "killed"
