@@ -102,6 +102,7 @@ def _sweep(base: Path) -> None:
     """Delete what supervisors that were killed left behind; a group with processes in it cannot be deleted."""
     for folder in base.glob(f"{_PREFIX}-*-*"):
         if not os.path.exists(f"/proc/{folder.name.split('-')[1]}"):
+            _sweep(folder)
             try:
                 folder.rmdir()
             except OSError:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from turngym.envs.errors import SandboxError
-from turngym.envs.sandbox import ExecResult, Limits, Sandbox
+from turngym.envs.sandbox import ExecResult, Limits, Sandbox, cgroups, scratch
 
 LIMITS = Limits(memory_mb=256, slot_memory_mb=512, scratch_mb=8, scratch_files=1000, output_bytes=2_000_000)
 PATIENCE_S = 10.0
@@ -212,7 +212,13 @@ class Driver:
         supervisor.send_signal(signal.SIGKILL)
         await supervisor.wait()
         gone = await until(lambda: not {pid for pid in below if _lives(pid)})
-        return ("ok held" if below and gone else "ok breach"), f"{len(below)} processes"
+        # What is no process waits for the next sandbox.
+        scratch.ScratchRoot().remove()
+        cgroups.available()
+        left = [*Path(tempfile.gettempdir()).glob(f"turngym-scratch-{supervisor.pid}-*")]
+        left += Path("/sys/fs/cgroup").glob(f"**/turngym-{supervisor.pid}-*")
+        held = below and gone and not left
+        return ("ok held" if held else "ok breach"), f"{len(below)} processes, {left} left"
 
     async def _soak(self, program, codes) -> tuple[str, str]:
         kinds = (
