@@ -122,19 +122,15 @@ class Sandbox:
         mode: Mode = "script",
     ) -> ExecResult:
         """Run code once in a session of its own, and end it. `ok` then also means that the process left cleanly."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                session = await self.session(profile=profile, seed=seed, code=code)
-            except SandboxError as error:
-                return ExecResult("sandbox_error", detail=str(error), tier=self.tier)
+        try:
+            session = await self.session(profile=profile, seed=seed, code=code)
+        except SandboxError as error:
+            return ExecResult("sandbox_error", detail=str(error), tier=self.tier)
+        try:
             session._check(timeout_s, mode)
-            try:
-                result = await session._run(code, timeout_s, mode, last=True)
-            finally:
-                await session.close()
-            if result.valid or attempt:
-                return result
-        raise AssertionError("unreachable")
+            return await session._run(code, timeout_s, mode, last=True)
+        finally:
+            await session.close()
 
     async def launch(self, profile: str, seed: int) -> tuple[Tree, Process, float]:
         """A fresh process, and how long it took to come; a warm process that fails is replaced once."""
