@@ -43,7 +43,7 @@ def main() -> None:
     runs = json.loads(path.read_text())["runs"] if path.exists() else {}
     seeds = [seed for seed in study.seeds if arguments.seeds is None or seed in arguments.seeds]
     missing = [
-        (seed, variant) for seed in seeds for variant in study.variants if str(seed) not in runs.get(variant, {})
+        (seed, variant) for variant in study.variants for seed in seeds if str(seed) not in runs.get(variant, {})
     ]
     threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     with ThreadPoolExecutor(arguments.jobs) as jobs:
