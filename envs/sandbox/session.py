@@ -53,6 +53,7 @@ class Session:
         self._busy = asyncio.Lock()
         self._tree: Tree
         self._process: Process
+        self._release: weakref.finalize[..., Session] | None = None
 
     @property
     def alive(self) -> bool:
@@ -67,8 +68,9 @@ class Session:
         self._release.atexit = False
 
     def _let_go(self) -> None:
-        self._release.detach()
-        self._tree.release(self._process)
+        """Be done with the process, if there is one; any number of times."""
+        if self._release is not None and self._release.detach():
+            self._tree.release(self._process)
 
     async def run(
         self, code: str, *, timeout_s: float | None = None, mode: Mode = "cell", transaction: bool = False
@@ -179,6 +181,7 @@ class Session:
 
     async def _recover(self) -> bool:
         """Come back in a fresh process, by doing the history again; whether that worked."""
+        self._let_go()
         try:
             tree, process, queue_s = await self._sandbox.launch(self.profile, self._seed)
         except SandboxError:
@@ -226,11 +229,8 @@ class Session:
 
     async def close(self) -> None:
         """End the session and everything that it started; a second call does nothing."""
-        if self._closed:
-            return
-        ended, self._closed = bool(self._why_ended), True
-        if not ended:
-            self._let_go()
+        self._closed = True
+        self._let_go()
 
 
 def _release_soon(loop: asyncio.AbstractEventLoop, tree: Tree, process: Process) -> None:
