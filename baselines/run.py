@@ -261,7 +261,8 @@ def report(run: Run) -> dict[str, Any]:
     order = [name for name in ("random", "sft", "ppo", "oracle") if name in episodes]
     rows = {name: score_trajectories(episodes[name], reference) for name in order}
     summary = {"env_id": args.env_id, "seed": args.seed, "split": args.split, "quick": args.quick}
-    summary |= {"wall_s": round(run.folder.wall_s, 1), **{name: score.to_dict() for name, score in rows.items()}}
+    summary |= {"wall_s": round(run.folder.wall_s, 1), "cpu_s": round(run.folder.cpu_s, 1)}
+    summary |= {name: score.to_dict() for name, score in rows.items()}
     title = f"{args.env_id}, {args.model}, seed {args.seed}"
     learning_curve(run.folder.read_metrics(), reference, title, run.folder.path / "learning_curve.png")
     run.folder.finish(summary)

@@ -41,6 +41,7 @@ class RunFolder:
         self.path, self.state = path, state
         self._checkpoints = path / "checkpoints"
         self._began = time.time() - (state["wall_s"] if state else 0.0)
+        self._cpu_before = state["cpu_s"] if state else 0.0
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
@@ -83,6 +84,11 @@ class RunFolder:
         """Seconds that the run has worked, interruptions apart."""
         return time.time() - self._began
 
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of processor time that the run has taken, all its threads together."""
+        return float(self._cpu_before + time.process_time())
+
     def log(self, stage: str, step: int, metrics: dict[str, float]) -> None:
         """Append one line to `metrics.jsonl`, and the same numbers to TensorBoard."""
         self._append("metrics.jsonl", {"stage": stage, "step": step, "wall_s": round(self.wall_s, 2), **metrics})
@@ -102,7 +108,7 @@ class RunFolder:
     def save_state(self, stage: str, step: int, **state: Any) -> None:
         """Replace the state from which `reopen` goes on: `step` steps of `stage` are done."""
         sizes = {name: (self.path / name).stat().st_size for name in _GROWING if (self.path / name).exists()}
-        state |= {"stage": stage, "step": step, "wall_s": self.wall_s, "sizes": sizes}
+        state |= {"stage": stage, "step": step, "wall_s": self.wall_s, "cpu_s": self.cpu_s, "sizes": sizes}
         write_whole(self._checkpoints / "state.pt", lambda scratch: torch.save(state, scratch))
 
     def state_of(self, stage: str) -> dict[str, Any] | None:

@@ -115,7 +115,7 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
         "demonstrations and then from its own episodes: it is not a language model. Replies are greedy, but for pass@1 "
         f"and pass@{SAMPLES}, where they are sampled at temperature 1.",
         "",
-        f"| variant | policy | success (normalised) | pass@1 | pass@{SAMPLES} | turns in training | minutes |",
+        f"| variant | policy | success (normalised) | pass@1 | pass@{SAMPLES} | turns in training | CPU minutes |",
         "|---|---|---|---|---|---|---|",
     ]
     for variant, by_seed in runs.items():
@@ -124,13 +124,7 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
     lines += [f"- {variant}: `{study.variants[variant] or 'none'}`" for variant in runs]
     if study.axis:
         lines += ["", f"![success against {study.axis}]({name}.png)"]
-    cores = " or ".join(sorted({str(run["threads"]) for by_seed in runs.values() for run in by_seed.values()}))
-    lines += [
-        "",
-        f"Machine: {machine()}; {cores} of them a run, beside others: minutes are wall time. "
-        "± is a 95% interval over training seeds (Student's t).",
-        "",
-    ]
+    lines += ["", f"Machine: {machine()}. ± is a 95% interval over training seeds (Student's t).", ""]
     return "\n".join(lines)
 
 
@@ -146,7 +140,7 @@ def variant_rows(variant: str, runs: list[dict[str, Any]]) -> list[str]:
         cost = ["", ""]
         if policy == trained:
             cost = [f"{statistics.mean(run['training_turns'] for run in runs):,.0f}"]
-            cost += [f"{statistics.mean(run['wall_s'] for run in runs) / 60:.0f}"]
+            cost += [f"{statistics.mean(run['cpu_s'] for run in runs) / 60:.0f}"]
         cells = [variant, policy, f"{success} ({normalized})", *sampled, *cost]
         rows.append(f"| {' | '.join(cells)} |")
     return rows

@@ -2,7 +2,7 @@
 
     python benchmarks/sb3.py [--seeds 0 1 2]
 
-It takes what `docs/results/text_frozen_lake.json` says of ours (environment steps of PPO, and minutes of one core) and
+It takes what `docs/results/text_frozen_lake.json` says of ours (environment steps of PPO, and CPU minutes) and
 trains an MLP on boards as arrays, without demonstrations, until both are reached; success is measured on the same test
 levels at each of the two moments. Settings are those of `tests/wrappers/test_sb3.py`. Finished seeds are kept in
 `docs/results/sb3.json`; `docs/results/sb3.md` is written anew after each.
@@ -74,7 +74,7 @@ def train(seed: int, steps: int, minutes: float) -> dict[str, dict[str, float]]:
 def page(ours: list[dict[str, Any]], theirs: dict[str, dict[str, dict[str, float]]]) -> str:
     """The comparison as Markdown."""
     rows = [("ours: sft, then ppo", [run["ppo"]["success"] for run in ours], [run["training_turns"] for run in ours])]
-    minutes = [[run["wall_s"] * run["threads"] / 60 for run in ours]]
+    minutes = [[run["cpu_s"] / 60 for run in ours]]
     for name in ("equal steps", "equal minutes"):
         runs = [by_moment[name] for by_moment in theirs.values()]
         rows.append(
@@ -89,7 +89,7 @@ def page(ours: list[dict[str, Any]], theirs: dict[str, dict[str, dict[str, float
         f"{ENV_ID}, {LEVELS} test levels. Ours reads and writes text and starts from 500 demonstrations; "
         "Stable-Baselines3's PPO sees the board as one-hot planes, chooses among four actions and starts from nothing.",
         "",
-        "| policy | seeds | success | normalised | environment steps of PPO | minutes of one core |",
+        "| policy | seeds | success | normalised | environment steps of PPO | CPU minutes |",
         "|---|---|---|---|---|---|",
     ]
     for (name, success, steps), spent in zip(rows, minutes, strict=True):
@@ -108,7 +108,7 @@ def main() -> None:
     study = json.loads((RESULTS / "text_frozen_lake.json").read_text())
     ours = list(study["runs"]["sft, then ppo"].values())
     steps = round(statistics.mean(run["training_turns"] for run in ours))
-    minutes = statistics.mean(run["wall_s"] * run["threads"] for run in ours) / 60
+    minutes = statistics.mean(run["cpu_s"] for run in ours) / 60
     path = RESULTS / "sb3.json"
     theirs = json.loads(path.read_text())["runs"] if path.exists() else {}
     for seed in arguments.seeds:

@@ -29,7 +29,9 @@ def traces(folder: Path) -> dict[str, object]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     summary = json.loads((folder / "summary.json").read_text())
     episodes = (folder / "trajectories.jsonl").read_text()
-    timeless = [{name: value for name, value in each.items() if name != "wall_s"} for each in [*lines, summary]]
+    timeless = [
+        {name: value for name, value in each.items() if name not in ("wall_s", "cpu_s")} for each in [*lines, summary]
+    ]
     return {"weights": weights, "lines": timeless, "episodes": episodes}
 
 
