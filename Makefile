@@ -34,7 +34,10 @@ lint: $(VENV)/installed  # style, and types of the environments and wrappers
 	MYPYPATH=build/types $(BIN)/mypy --strict -p turngym.envs -p turngym.wrappers
 
 bench: $(VENV)/installed  # speed against peers, as ratios in one run
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS),bench]"
 	$(BIN)/python benchmarks/envs.py
+	$(BIN)/python benchmarks/workers.py
+	$(BIN)/python benchmarks/sandbox.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-compat build dist *.egg-info

@@ -16,8 +16,11 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
-from turngym.envs.sandbox import Limits, Sandbox
+import gymnasium
+
+from turngym.envs.sandbox import Limits, Sandbox, SyncSandbox
 
 IMPORTS = {"stdlib": "", "math": "import numpy, sympy\n"}
 CELL = "1 + 1"
@@ -107,13 +110,59 @@ def monty(repeats: int, ours: list[float]) -> None:
         return
     import pydantic_monty
 
-    cells = []
-    for _ in range(repeats * 10):
-        start = time.perf_counter()
-        pydantic_monty.Monty(CELL).run()
-        cells.append(time.perf_counter() - start)
-    row("monty, parse and run (no CPython)", cells)
+    with pydantic_monty.Monty() as pool, pool.checkout() as session:
+        session.feed_run(CELL)
+        cells = []
+        for _ in range(repeats * 10):
+            start = time.perf_counter()
+            session.feed_run(CELL)
+            cells.append(time.perf_counter() - start)
+    row("cell in a live monty session (no CPython)", cells)
     print(f"{'  our live cell costs':46}{statistics.median(ours) / statistics.median(cells):20.1f}x")
+
+
+class Stopwatch:
+    """Stands before a `SyncSandbox`, or a session of it, and adds up the time that is spent behind it."""
+
+    def __init__(self, inner: Any, spent: list[float]) -> None:
+        self._inner, self._spent = inner, spent
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def session(self, **settings: Any) -> "Stopwatch":
+        """A session behind a stopwatch."""
+        return Stopwatch(self._measured(self._inner.session, **settings), self._spent)
+
+    def run(self, *arguments: Any, **settings: Any) -> Any:
+        """What the session's `run` returns."""
+        return self._measured(self._inner.run, *arguments, **settings)
+
+    def _measured(self, work: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return work(*arguments, **settings)
+        finally:
+            self._spent[0] += time.perf_counter() - start
+
+
+def environment(tier: str | None, repeats: int) -> None:
+    """What `env.step` adds to the sandbox's own time, on first programs and on later ones."""
+    spent = [0.0]
+    first, later = [], []
+    with SyncSandbox(tier=tier) as sandbox:
+        env = gymnasium.make("turngym:CodeInterpreter-v0", sandbox=Stopwatch(sandbox, spent), max_turns=12)
+        for seed in range(repeats):
+            env.reset(seed=seed)
+            for turn in range(11):
+                spent[0], start = 0.0, time.perf_counter()
+                env.step(f"<code>{CELL}</code>")
+                took = time.perf_counter() - start
+                (later if turn else first).append((took - spent[0], took))
+        env.close()
+    for name, pairs in (("fresh executions", first), ("live cells", later)):
+        own, took = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print(f"{f'env.step alone, {name} (share)':46}{own * 1e3:10.3f}{'':10}{own / took:10.0%}")
 
 
 async def throughput(sandbox: Sandbox, seconds: float) -> None:
@@ -182,6 +231,7 @@ async def main() -> None:
         await throughput(sandbox, arguments.seconds)
     jupyter(arguments.repeats, cells)
     monty(arguments.repeats, cells)
+    await asyncio.to_thread(environment, arguments.tier, arguments.repeats)
     for count in arguments.sessions:
         await many(arguments.tier, count)
 

@@ -17,6 +17,8 @@ from turngym.envs.sandbox.slot import Exit
 _CHUNK = 1 << 16
 _AFTER_KILL_S = 5.0
 _AFTER_EOF_S = 0.1
+_WATCH_AFTER_S = 0.002
+"""Most cells have ended by then, and what they printed is read at the end: no need to be woken for it."""
 
 Cause = Literal["", "timeout", "output_limit", "protocol", "quota", "cancelled"]
 
@@ -176,7 +178,8 @@ class _Exchange:
         self._timers: list[asyncio.TimerHandle] = []
         self._received = bytearray()
         self._replied: Reply | None = None
-        self._eof = self._lost = False
+        self._eof = self._lost = self._watching = False
+        self._channel = process.channel.fileno()
         self.cause: Cause = ""
         self._out, self._err = Capture(limits.kept_bytes), Capture(limits.kept_bytes)
         self._captures = tuple(zip(process.streams, (self._out, self._err), strict=True))
@@ -202,18 +205,25 @@ class _Exchange:
         return Exchange(self._replied, known, self.cause, self._out, self._err, self._lost)
 
     def _open(self) -> None:
-        for stream, capture in self._captures:
+        for stream, _ in self._captures:
             _discard(stream)
-            self._loop.add_reader(stream, self._on_output, stream, capture)
-        self._loop.add_reader(self._process.channel, self._on_channel)
+        self._later(_WATCH_AFTER_S, self._watch_streams)
+        self._loop.add_reader(self._channel, self._on_channel)
         self._process.exit.add_done_callback(self._on_exit)
+
+    def _watch_streams(self) -> None:
+        """Drain what is printed, so that nobody waits for room in a pipe."""
+        self._watching = True
+        for stream, capture in self._captures:
+            self._loop.add_reader(stream, self._on_output, stream, capture)
 
     def _close(self) -> None:
         for timer in self._timers:
             timer.cancel()
-        for stream, _ in self._captures:
-            self._loop.remove_reader(stream)
-        self._loop.remove_reader(self._process.channel)
+        if self._watching:
+            for stream, _ in self._captures:
+                self._loop.remove_reader(stream)
+        self._loop.remove_reader(self._channel)
         self._process.exit.remove_done_callback(self._on_exit)
 
     def _later(self, delay_s: float, act: Callable[[], None]) -> None:
@@ -262,7 +272,7 @@ class _Exchange:
     def _on_channel(self) -> None:
         self._receive()
         if self._eof and not self._process.exit.done():
-            self._loop.remove_reader(self._process.channel)
+            self._loop.remove_reader(self._channel)
             self._later(_AFTER_EOF_S, lambda: self.stop(self.cause))
 
     def _receive(self) -> None:

@@ -147,7 +147,7 @@ class Runner:
             value = _wait_for(eval(expression, names))
             if value is not None:
                 names["_"] = value
-                print(_shorten(repr(value)))
+                sys.stdout.write(_shorten(repr(value)) + "\n")
 
 
 def _wait_for(value: Any) -> Any:
