@@ -1,9 +1,11 @@
 """Growing token sequences side by side, with keys and values kept: no token is forwarded twice."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicLayer
 
 from turngym.agents.models import PolicyModel, repeat_rows, shared_prefix
 
@@ -22,6 +24,7 @@ class CachedRows:
     def __init__(self, model: PolicyModel, rows: int) -> None:
         self._model = model
         self._cache = model.new_cache()
+        self._cache.layers = [RoomyLayer() if type(each) is DynamicLayer else each for each in self._cache.layers]
         self._attended = torch.zeros(rows, 0, dtype=torch.long)
         self.hidden = torch.zeros(rows, model.value_head.in_features)
         """Hidden state at the last token of each row, `(rows, width)`."""
@@ -63,6 +66,40 @@ class CachedRows:
         index = torch.tensor(list(rows))
         self._cache.batch_select_indices(index)
         self._attended, self.hidden = self._attended[index], self.hidden[index]
+
+
+class RoomyLayer(DynamicLayer):
+    """Keys and values of one layer, in buffers with room to grow: appending copies what is new, not what is there.
+
+    For inference alone: what is appended overwrites memory that earlier views share.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rooms: dict[str, Tensor] = {}
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Append new keys and values, `(rows, heads, new, size)`; returns all of them, `(rows, heads, all, size)`."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self.keys = self._appended("keys", self.keys, key_states)
+        self.values = self._appended("values", self.values, value_states)
+        return self.keys, self.values
+
+    def _appended(self, name: str, old: Tensor, new: Tensor) -> Tensor:
+        length = old.shape[-2] if old.numel() else 0
+        total, room = length + new.shape[-2], self._rooms.get(name)
+        if room is None or room.shape[-2] < total or not _lies_in(old, room):
+            room = self._rooms[name] = new.new_empty(*new.shape[:-2], total + total // 2 + 32, new.shape[-1])
+            if length:
+                room[..., :length, :] = old
+        room[..., length:total, :] = new
+        return room[..., :total, :]
+
+
+def _lies_in(part: Tensor, room: Tensor) -> bool:
+    """Whether `part` is still the beginning of `room`: others replace it to drop, repeat or reorder rows."""
+    return part.data_ptr() == room.data_ptr() and part.stride() == room.stride() and part.shape[:-2] == room.shape[:-2]
 
 
 def sample(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
