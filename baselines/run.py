@@ -23,6 +23,9 @@ from turngym.envs.splits import Split
 from turngym.wrappers import ReasoningWrapper
 
 _MOST_ENVS = 256
+_QUICK_TOKENS = 16
+"""Longest reply up to which `--quick` plays its usual number of episodes."""
+
 _ACTION_TOKENS, _THOUGHT_TOKENS = 8, 56
 _DEMONSTRATION_LEVELS, _SFT_ORDER = range(2)
 
@@ -99,11 +102,23 @@ def check(args: CommonArgs) -> None:
         raise ValueError(f"--retry-share must lie in 0 .. 1, got {share}")
 
 
-def limited(args: AnyArgs, **most: int) -> AnyArgs:
-    """The same settings with some numbers cut down, for `--quick`."""
-    common = {"demonstration_episodes": 300, "sft_epochs": 8, "validation_episodes": 128, "evaluation_episodes": 200}
-    limits = {**common, "validate_every": 4, **most}
-    return dataclasses.replace(args, **{name: min(value, getattr(args, name)) for name, value in limits.items()})
+def limited(args: AnyArgs, *, iterations: int, episodes: int) -> AnyArgs:
+    """The same settings with some numbers cut down, for `--quick`; the longer the replies, the fewer episodes.
+
+    Raises:
+        ValueError: If there is no such environment.
+    """
+    env = make_replied(args, "train", 1)[0]
+    share = max(1, (args.max_new_tokens or reply_tokens(env, args.reply_format)) // _QUICK_TOKENS)
+    counts = {
+        "demonstration_episodes": 300,
+        "validation_episodes": 128,
+        "evaluation_episodes": 200,
+        "episodes": episodes,
+    }
+    limits = {name: max(1, count // share) for name, count in counts.items()}
+    limits |= {"sft_epochs": 8, "validate_every": 4, "iterations": iterations}
+    return dataclasses.replace(args, **{name: min(limit, getattr(args, name)) for name, limit in limits.items()})
 
 
 @dataclass

@@ -211,6 +211,18 @@ def test_bad_input_gives_one_clear_line_and_code_2(case, tmp_path, capsys) -> No
     assert not (tmp_path / "run").exists()
 
 
+def test_a_quick_run_has_fewer_episodes_where_replies_are_long() -> None:
+    short, long = (
+        limited(Args(env_id=each), iterations=8, episodes=128) for each in ("Bandit-v0", "CodeInterpreter-v0")
+    )
+    assert (short.episodes, short.iterations, short.demonstration_episodes) == (128, 8, 300)
+    assert 8 * long.episodes < short.episodes
+    assert limited(Args(iterations=0, episodes=5), iterations=8, episodes=128).iterations == 0
+    assert limited(Args(max_new_tokens=10**6), iterations=8, episodes=128).episodes == 1
+    with pytest.raises(ValueError, match="TextFrozenLake-v0"):
+        limited(Args(env_id="Pond-v0"), iterations=8, episodes=128)
+
+
 def test_a_folder_in_use_is_refused_and_left_alone(tmp_path, capsys) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     assert ppo_llm.main(["--output-dir", str(tmp_path)]) == 2
