@@ -17,7 +17,7 @@ from turngym.baselines import ppo_llm
 from turngym.baselines.advantages import gae
 from turngym.baselines.parallel import Workers
 from turngym.baselines.ppo_llm import Args, batch_gradients
-from turngym.baselines.run import Run, limited
+from turngym.baselines.run import Run, limited, reply_tokens
 from turngym.baselines.samples import Sample, make_samples
 
 ROOT = Path(__file__).parents[2]
