@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
+import select
 import signal
 import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from turngym.envs.sandbox.process import Process
-from turngym.envs.sandbox.protocol import pack
+from turngym.envs.sandbox.protocol import ProtocolError, Reply, pack, read_reply
 from turngym.envs.sandbox.results import Limits
 from turngym.envs.sandbox.slot import Exit
 
@@ -47,54 +49,88 @@ def endpoints() -> tuple[Ends, Ends]:
 
 async def fork(process: Process, tree: Tree, seq: int, limits: Limits) -> Process | None:
     """A copy of a live process, as a member of its tree; None where it does not come about."""
-    loop = asyncio.get_running_loop()
     ours, theirs = endpoints()
-    ours.channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    member = None
+    try:
+        if await _ask(process, theirs, ours, seq, limits):
+            member = await _meet(ours, tree)
+        return member
+    finally:
+        if member is None:
+            ours.close()
+
+
+async def _ask(process: Process, theirs: Ends, ours: Ends, seq: int, limits: Limits) -> bool:
+    """Have the process fork, by its own word."""
     try:
         ours.channel.setblocking(False)
+        ours.channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         socket.send_fds(process.channel, [pack({"op": "branch", "seq": seq})], theirs.descriptors())
     except OSError:
-        ours.close()
-        return None
+        return False
     finally:
         theirs.close()
     exchange = await process.exchange(b"", seq=seq, wall_s=_FORK_TIMEOUT_S, limits=limits)
-    if exchange.reply is None or exchange.reply.outcome != "branched":
-        ours.close()
-        return None
-    pid = await _sender(ours.channel)
+    return exchange.reply is not None and exchange.reply.outcome == "branched"
+
+
+async def _meet(ours: Ends, tree: Tree) -> Process | None:
+    """Whoever speaks on a new channel, as a member."""
+    pid, _ = await _hear(ours.channel)
     if pid is None:
-        ours.close()
         return None
-    return _member(loop, ours, pid, tree)
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return None
+    known = False
+    try:
+        known = await _is_still(pid, handle, ours.channel)
+    finally:
+        if not known:
+            os.close(handle)
+    return _member(ours, pid, handle, tree) if known else None
 
 
-async def _sender(channel: socket.socket) -> int | None:
-    """Who speaks on a new channel, by the kernel's word; its greeting is taken in."""
+async def _is_still(pid: int, handle: int, channel: socket.socket) -> bool:
+    """Whether `handle` stands for the process that speaks.
+
+    That one may have ended, and its pid have become somebody else's, before the handle was taken; we would signal
+    them. Who gives a word back that was not known before has the pid now, and while the other one lives nobody can.
+    """
+    word = secrets.randbits(48)
+    try:
+        channel.send(pack({"op": "hello", "seq": word}))
+    except OSError:
+        return False
+    speaker, reply = await _hear(channel)
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+    end = select.poll()
+    end.register(handle, select.POLLIN)
+    return speaker == pid and reply is not None and reply.seq == word and not end.poll(0)
+
+
+async def _hear(channel: socket.socket) -> tuple[int | None, Reply | None]:
+    """A reply on a new channel, and by the kernel's word who sent it."""
     ready = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(channel, ready.set)
     try:
         await asyncio.wait_for(ready.wait(), _FORK_TIMEOUT_S)
-        greeting, extra, _, _ = channel.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
-    except (TimeoutError, OSError):
-        return None
+        data, extra, _, _ = channel.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
+        reply = read_reply(data)
+    except (TimeoutError, OSError, ProtocolError):
+        return None, None
     finally:
         loop.remove_reader(channel)
-    channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
-    for level, kind, data in extra:
-        if greeting and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            pid: int = _CREDENTIALS.unpack(data)[0]
-            return pid
-    return None
+    for level, kind, sender in extra:
+        if data and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            return int(_CREDENTIALS.unpack(sender)[0]), reply
+    return None, None
 
 
-def _member(loop: asyncio.AbstractEventLoop, ours: Ends, pid: int, tree: Tree) -> Process | None:
-    try:
-        handle = os.pidfd_open(pid)
-    except OSError:
-        ours.close()
-        return None
+def _member(ours: Ends, pid: int, handle: int, tree: Tree) -> Process:
+    loop = asyncio.get_running_loop()
     ended: asyncio.Future[Exit] = loop.create_future()
 
     def note_end() -> None:

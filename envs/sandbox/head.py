@@ -64,6 +64,9 @@ class Head:
         if request["op"] == "branch":
             self._branch(request["seq"], descriptors)
             return
+        if request["op"] == "hello":
+            self.say(request["seq"], "ready")
+            return
         before, _ = usage()
         outcome = self._runner.run(request["code"], request["mode"])
         after, rss_kb = usage()

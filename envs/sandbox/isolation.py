@@ -135,6 +135,8 @@ class Confinement:
         }
         if self._changes_user or self._counts_apart:
             values[resource.RLIMIT_NPROC] = self._limits["processes"]
+        elif self.tier != "C":
+            values[resource.RLIMIT_NPROC] = _share_of_processes()
         for kind, value in values.items():
             _, hard = resource.getrlimit(kind)
             if hard != resource.RLIM_INFINITY:
@@ -168,6 +170,15 @@ def _open_to_all(path: str) -> bool:
             return False
         path = os.path.dirname(path)
     return True
+
+
+def _share_of_processes() -> int:
+    """Half of what there may be: the trainer, whose user it is too, can always start more."""
+    most = [resource.getrlimit(resource.RLIMIT_NPROC)[1]]
+    for name in ("pid_max", "threads-max"):
+        with open(f"/proc/sys/kernel/{name}") as file:
+            most.append(int(file.read()))
+    return min(each for each in most if each != resource.RLIM_INFINITY) // 2
 
 
 def _address_space() -> int:

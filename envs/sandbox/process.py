@@ -176,6 +176,7 @@ class _Exchange:
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._timers: list[asyncio.TimerHandle] = []
+        self._pauses: dict[int, asyncio.TimerHandle] = {}
         self._received = bytearray()
         self._replied: Reply | None = None
         self._eof = self._lost = self._watching = False
@@ -215,10 +216,18 @@ class _Exchange:
         """Drain what is printed, so that nobody waits for room in a pipe."""
         self._watching = True
         for stream, capture in self._captures:
-            self._loop.add_reader(stream, self._on_output, stream, capture)
+            self._watch(stream, capture)
+
+    def _watch(self, stream: int, capture: Capture) -> None:
+        self._loop.add_reader(stream, self._on_output, stream, capture)
+
+    def _pause(self, stream: int, capture: Capture) -> None:
+        """Leave a pipe that has room alone for a while: who prints byte by byte shall not wake us for each."""
+        self._loop.remove_reader(stream)
+        self._pauses[stream] = self._loop.call_later(_WATCH_AFTER_S, self._watch, stream, capture)
 
     def _close(self) -> None:
-        for timer in self._timers:
+        for timer in (*self._timers, *self._pauses.values()):
             timer.cancel()
         if self._watching:
             for stream, _ in self._captures:
@@ -268,6 +277,8 @@ class _Exchange:
         over = self._out.total + self._err.total > self._limits.output_bytes
         if over and not self.cause:
             self.stop("output_limit")
+        if len(data) < _CHUNK:
+            self._pause(stream, capture)
 
     def _on_channel(self) -> None:
         self._receive()

@@ -11,6 +11,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SCRATCH = "/scratch"
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _OURS = str(Path(__file__).resolve().parents[2])  # the package's root: a repository, or a folder among the libraries
+_SOLVERS = ("reasoning_gym",)  # poses questions of ours, and computes the answers to them
 _SEED = "/proc"  # a mount point that every machine has, and that nothing below is taken from
 _KEPT = ((os.ST_NOSUID, syscalls.MS_NOSUID), (os.ST_NODEV, 4), (os.ST_NOEXEC, 8)) if sys.platform == "linux" else ()
 
@@ -34,8 +35,16 @@ def code_paths() -> list[str]:
 
 
 def readable_paths() -> list[str]:
-    """The same without our own package, which knows how questions are answered."""
-    return [part for path in code_paths() for part in _without(path, _OURS)]
+    """The same without what is hidden."""
+    paths = code_paths()
+    for hidden in _hidden():
+        paths = [part for path in paths for part in _without(path, hidden)]
+    return paths
+
+
+def _hidden() -> list[str]:
+    """What knows how questions are answered: our own package, and a library."""
+    return [_OURS, *filter(os.path.isdir, (os.path.join(path, name) for path in sys.path for name in _SOLVERS))]
 
 
 def _without(path: str, hidden: str) -> list[str]:
@@ -54,14 +63,15 @@ def enter() -> None:
     Raises:
         OSError: Where the machine does not let us.
     """
-    paths = code_paths()
+    paths, hidden_paths = code_paths(), _hidden()
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", _SEED, "tmpfs", flags, "mode=755,size=1m")
     for path in paths:
         _show(path, f"{_SEED}{path}", syscalls.MS_NODEV)
-    if os.path.isdir(f"{_SEED}{_OURS}"):
-        syscalls.mount("tmpfs", f"{_SEED}{_OURS}", "tmpfs", flags | syscalls.MS_RDONLY, "mode=755,size=4k")
+    for hidden in hidden_paths:
+        if os.path.isdir(f"{_SEED}{hidden}"):
+            syscalls.mount("tmpfs", f"{_SEED}{hidden}", "tmpfs", flags | syscalls.MS_RDONLY, "mode=755,size=4k")
     for device in DEVICES:
         _show(device, f"{_SEED}{device}", syscalls.MS_NOEXEC)
     os.mkdir(f"{_SEED}{SCRATCH}")

@@ -33,7 +33,10 @@ class ScratchRoot:
 
 
 def usage(path: str, most_files: int) -> tuple[int, int]:
-    """Bytes and files under a folder; stops counting above `most_files`."""
+    """Bytes and files under a folder; stops counting above `most_files`.
+
+    A folder that cannot be looked into, unreadable or too deep, counts as more than that: it may hide anything.
+    """
     size = files = 0
     folders = [path]
     while folders and files <= most_files:
@@ -41,14 +44,19 @@ def usage(path: str, most_files: int) -> tuple[int, int]:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
                     files += 1
-                    status = entry.stat(follow_symlinks=False)
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # deleted while we looked
                     size += status.st_blocks * 512
                     if stat.S_ISDIR(status.st_mode):
                         folders.append(entry.path)
                     if files > most_files:
                         break
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # deleted while we looked
         except OSError:
-            continue  # deleted, or made unreadable, while we looked
+            return size, most_files + 1
     return size, files
 
 

@@ -29,22 +29,26 @@ _CLONE_THREAD = 0x0001_0000
 _CLONE_FORBIDDEN = 0x7E02_8000  # every CLONE_NEW* flag, and CLONE_PARENT: nobody may give the zygote children
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
 _PRCTLS = (3, 15, 16, 0x5356_4D41)  # GET_DUMPABLE SET_NAME GET_NAME SET_VMA
-_FCNTLS = (8, 10, 15, 1026)  # SETOWN SETSIG SETOWN_EX NOTIFY: the kernel would send the signal, past `kill`
-# What Landlock does not see: whoever shares our user could hide or publish the user's files. `fchmod` needs a file
-# that was opened, and that Landlock does see.
-_BY_PATH: tuple[str, ...] = (
+# SETOWN SETSIG SETOWN_EX NOTIFY: the kernel would send the signal, past `kill`. SETLEASE: whoever opens a file of
+# Python's own next, the trainer, would wait for 45 seconds.
+_FCNTLS = (8, 10, 15, 1024, 1026)
+# What Landlock does not see: whoever shares our user could hide or publish the user's files. Also by descriptor:
+# Python's own files may be opened for reading, and are often the user's.
+_MARKS: tuple[str, ...] = (
     "chmod",
+    "fchmod",
     "fchmodat",
     "fchmodat2",
     "chown",
     "lchown",
+    "fchown",
     "fchownat",
     "utime",
     "utimes",
     "futimesat",
     "truncate",
 )
-_BY_PATH += ("getxattr", "lgetxattr", "listxattr", "llistxattr")
+_MARKS += ("getxattr", "lgetxattr", "listxattr", "llistxattr")
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET = 1, 1, 5
 
 Instruction = tuple[int, int, int, int]
@@ -82,7 +86,6 @@ def _conditions(pid: int, may_fork: bool, own_files: bool) -> dict[str, list[Ins
     # Where code may fork it lives in a pid namespace of its own, and sees nobody else to signal.
     signals = _give(_ALLOW) if may_fork else _one_of(_FIRST, (pid,))
     fork = _give(_ALLOW if may_fork else _DENY)
-    no_path = [(_LOAD, 0, 0, _SECOND), (_EQUAL, 1, 0, 0), *_give(_DENY), *_one_of(_SECOND + 4, (0,))]
     return {
         "clone": clone,
         "clone3": _give(_UNKNOWN),  # its flags are behind a pointer, out of a filter's sight
@@ -95,14 +98,14 @@ def _conditions(pid: int, may_fork: bool, own_files: bool) -> dict[str, list[Ins
         "prlimit64": _one_of(_FIRST, (0, pid)),
         "socketpair": socketpair,
         "fcntl": _none_of(_SECOND, _FCNTLS),
-        "utimensat": _give(_ALLOW) if own_files else no_path,
+        "utimensat": _give(_ALLOW if own_files else _DENY),
     }
 
 
 def _allowed(machine: str, own_files: bool) -> set[int]:
     column = 1 if machine == "x86_64" else 2
     entries = [entry.split() for entry in ALLOWED.split(";")]
-    denied = () if own_files else _BY_PATH
+    denied = () if own_files else _MARKS
     return {int(entry[column]) for entry in entries if entry[column] != "-" and entry[0] not in denied}
 
 
@@ -140,7 +143,7 @@ class Filter:
 
     Args:
         may_fork: Whether the code may make processes; threads it may always make.
-        own_files: Whether it lives in a file tree of its own; else it may not change the marks of files by their path.
+        own_files: Whether it lives in a file tree of its own; else it may not change the marks of files.
 
     Raises:
         OSError: On a machine whose system calls are not known here.

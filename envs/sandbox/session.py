@@ -104,21 +104,24 @@ class Session:
     ) -> ExecResult:
         self._runs += 1
         limits = self._sandbox.limits
-        if self._why_ended:
-            return self._result("killed", detail=f"the session has ended: {self._why_ended}")
+        if not self.alive:
+            return self._result("killed", detail=f"the session has ended: {self._why_ended or 'it was closed'}")
         if len(code) > limits.code_bytes or len(code.encode(errors="surrogatepass")) > limits.code_bytes:
             return self._result(
                 "error", detail=f"the code is longer than {limits.code_bytes} bytes", error_type="Limit"
             )
         wall_s = limits.wall_s if timeout_s is None else timeout_s
         backup = await self._fork() if transaction and self.can_branch == "fork" else None
-        result = await self._attempt(code, mode, wall_s, last)
-        if result.status == "sandbox_error" and not self._closed and await self._recover():
+        try:
             result = await self._attempt(code, mode, wall_s, last)
-        if self.alive:
-            self._history.append(Run(code, mode, wall_s, result.status))
-        result = await self._settle(result, backup, transaction)
-        return result
+            if result.status == "sandbox_error" and not self._closed and await self._recover():
+                result = await self._attempt(code, mode, wall_s, last)
+            if self.alive:
+                self._history.append(Run(code, mode, wall_s, result.status))
+            return await self._settle(result, backup, transaction)
+        except BaseException:
+            _drop(backup)  # cancelled: nobody else knows of it
+            raise
 
     async def _attempt(self, code: str, mode: Mode, wall_s: float, last: bool) -> ExecResult:
         """One try, and the session's state after it."""
@@ -167,10 +170,9 @@ class Session:
         return ExecResult(status, session_id=self.id, seq=self._runs, **{**common, **fields})
 
     async def _settle(self, result: ExecResult, backup: tuple[Tree, Process] | None, transaction: bool) -> ExecResult:
-        """Commit or roll back."""
-        if not transaction or result.session_alive:
-            if backup is not None:
-                backup[0].release(backup[1])
+        """Commit or roll back; a session that was closed meanwhile does not come back."""
+        if not transaction or result.session_alive or self._closed:
+            _drop(backup)
             return result
         if backup is not None and not backup[1].exit.done():
             self._adopt(*backup)
@@ -185,6 +187,9 @@ class Session:
         try:
             tree, process, queue_s = await self._sandbox.launch(self.profile, self._seed)
         except SandboxError:
+            return False
+        if self._closed:
+            tree.release(process)
             return False
         self._queue_s += queue_s
         self._adopt(tree, process)
@@ -231,6 +236,11 @@ class Session:
         """End the session and everything that it started; a second call does nothing."""
         self._closed = True
         self._let_go()
+
+
+def _drop(backup: tuple[Tree, Process] | None) -> None:
+    if backup is not None:
+        backup[0].release(backup[1])
 
 
 def _release_soon(loop: asyncio.AbstractEventLoop, tree: Tree, process: Process) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import signal
 import time
 from collections import Counter
 from collections.abc import Coroutine
@@ -27,6 +28,7 @@ from turngym.envs.sandbox.tree import Tree
 _READY_TIMEOUT_S = 30.0
 _QUEUE_TIMEOUT_S = 600.0
 _QUOTA_EVERY_S = 0.05
+_PATROL_EVERY_S = 1.0
 _SLOT_PROCESSES = 4096
 _ATTEMPTS = 2
 
@@ -69,6 +71,7 @@ class Sandbox:
         self._retired: list[Slot] = []
         self._trees: set[Tree] = set()
         self._scratch: ScratchRoot | None = None
+        self._patrol: asyncio.Task[None] | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
         self.numbers = itertools.count(1)
         self._tree_numbers = itertools.count(1)
@@ -79,6 +82,7 @@ class Sandbox:
         self.tier = machine.choose(self._asked, self._allow_unsafe)
         if self.tier in ("B", "C"):
             self._scratch = ScratchRoot()
+            self._patrol = asyncio.ensure_future(self._look_around())
         self._open = True
         return self
 
@@ -273,14 +277,30 @@ class Sandbox:
     async def _watch(self, tree: Tree, process: Process) -> None:
         while True:
             await asyncio.sleep(_QUOTA_EVERY_S)
-            size, files = await asyncio.to_thread(usage, tree.scratch, self.limits.scratch_files)
-            if size > self.limits.scratch_mb << 20 or files > self.limits.scratch_files:
+            if await asyncio.to_thread(self._overfull, [tree]):
                 process.stop("quota")
                 return
+
+    async def _look_around(self) -> None:
+        """Threads may go on writing between runs, when nobody watches."""
+        while True:
+            await asyncio.sleep(_PATROL_EVERY_S)
+            for tree in await asyncio.to_thread(self._overfull, list(self._trees)):
+                for process in list(tree.members):
+                    process.stop("quota")
+                    process.kill(signal.SIGKILL)
+
+    def _overfull(self, trees: list[Tree]) -> list[Tree]:
+        """Those that have more in their scratch folder than they may."""
+        most = self.limits.scratch_mb << 20, self.limits.scratch_files
+        found = [(tree, *usage(tree.scratch, most[1])) for tree in trees]
+        return [tree for tree, size, files in found if size > most[0] or files > most[1]]
 
     async def close(self) -> None:
         """End every session and every warm process; a second call does nothing."""
         self._open = False
+        if self._patrol is not None:
+            self._patrol.cancel()
         ends = [end for slot in self._all_slots() for end in slot.ends.values()]
         for tree in list(self._trees):
             for process in list(tree.members):

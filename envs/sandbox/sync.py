@@ -7,6 +7,7 @@ import atexit
 import os
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -80,7 +81,7 @@ class SyncSandbox:
         self._loop, self._owner = asyncio.new_event_loop(), os.getpid()
         self._thread = threading.Thread(target=self._loop.run_forever, name="turngym-sandbox", daemon=True)
         self._thread.start()
-        self._closed = False
+        self._closed, self._door = False, threading.Lock()
         try:
             self.wait(self._sandbox.__aenter__())
         except BaseException:
@@ -90,10 +91,17 @@ class SyncSandbox:
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gives, run on the sandbox's own loop."""
         assert threading.current_thread() is not self._thread, "the sandbox's loop would wait for itself"
-        if self._closed or self._owner != os.getpid():
+        if self._owner != os.getpid():
             work.close()
-            raise ValueError("the sandbox is closed" if self._closed else "the sandbox was made by another process")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise ValueError("the sandbox was made by another process")
+        with self._door:  # nothing is handed over after the last work, or it would be waited for for ever
+            if self._closed:
+                work.close()
+                raise ValueError("the sandbox is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return self._result(future)
+
+    def _result(self, future: Future[T]) -> T:
         try:
             return future.result()
         except BaseException:  # an interrupt of this thread, too, ends what it waited for
@@ -131,12 +139,16 @@ class SyncSandbox:
 
     def close(self) -> None:
         """End every session and every warm process; a second call does nothing, nor does one in a forked child."""
-        if self._closed or self._owner != os.getpid():
+        if self._owner != os.getpid():
             return
-        try:
-            self.wait(self._end())
-        finally:
+        with self._door:
+            if self._closed:
+                return
             self._closed = True
+            future = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        try:
+            self._result(future)
+        finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

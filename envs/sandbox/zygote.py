@@ -178,7 +178,8 @@ class Zygote:
             return
         tree.condemned = True
         if tree.init is not None:
-            signal.pidfd_send_signal(tree.init, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it is gone already, and we have not looked yet
+                signal.pidfd_send_signal(tree.init, signal.SIGKILL)
             if number in self._doubts:
                 _send(self._control, self._doubts.pop(number)[1])
             if tree.init not in self._inits:

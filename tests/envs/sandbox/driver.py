@@ -186,6 +186,15 @@ class Driver:
         await session.close()
         return outcome(result), result.detail or result.stdout[:300]
 
+    async def _idle(self, program, codes) -> tuple[str, str]:
+        session = await self.sandbox.session(profile=program.profile)
+        for code in (self.prelude, codes[0]):
+            await session.run(code)
+        await asyncio.sleep(2)
+        result = await session.run(codes[1])
+        await session.close()
+        return outcome(result), result.detail or result.stdout[:300]
+
     async def _runs(self, program, codes) -> tuple[str, str]:
         for code in codes:
             result = await self._once(self.prelude + code, program)

@@ -23,7 +23,7 @@ class Program(NamedTuple):
         expect: The outcome.
         differs: Where a tier's outcome is another one.
         how: "script" runs once, "cells" one after the other in one session, "runs" each in a session of its own,
-            "pair" in two sessions that live together, "differ" twice, printing different things; else the name of a
+            "idle" so with two seconds between, "pair" in two sessions that live together, "differ" twice, printing different things; else the name of a
             check in `driver`. The last one's outcome counts, and a breach anywhere.
         after: What the host must find afterwards: "victim" alive, the "bait" untouched, "clean" of processes, the same
             "zygote".
@@ -252,7 +252,8 @@ _FILES = [
     Program(
         "73",
         "folder that is hard to delete",
-        "os.mkdir('locked'); open('locked/f', 'w').close(); os.fchmod(os.open('locked', os.O_RDONLY), 0)\n"
+        "os.mkdir('locked'); open('locked/f', 'w').close()\n"
+        "try: os.fchmod(os.open('locked', os.O_RDONLY), 0)\nexcept PermissionError: pass\n"
         "for _ in range(900): os.mkdir('d'); os.chdir('d')\nprint('HELD')",
         after="clean",
     ),
@@ -287,6 +288,44 @@ _FILES = [
     Program("106", "makes a special file", "refused(lambda: os.mkfifo('p'), lambda: os.mknod('n', 0o140600))"),
     Program(
         "104", "waits on a pipe for ever", "reader, writer = os.pipe()\nos.read(reader, 1)", "timeout", timeout_s=_QUICK
+    ),
+    Program(
+        "120",
+        "hides what it writes too deep to be looked at",
+        "for _ in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+        "try:\n    for i in range(60): open(f'f{i}', 'wb').write(bytes(1 << 20))\n    time.sleep(1)\n    print('BREACH')\n"
+        "except OSError: print('HELD')",
+        differs={"B": "killed"},
+    ),
+    Program(
+        "121",
+        "hides what it writes in a folder that nobody may list",
+        "os.mkdir('d', 0o300)\n"
+        "try:\n    for i in range(60): open(f'd/f{i}', 'wb').write(bytes(1 << 20))\n    time.sleep(1)\n    print('BREACH')\n"
+        "except OSError: print('HELD')",
+        differs={"B": "killed"},
+    ),
+    Program(
+        "122",
+        "makes whoever opens a file wait",
+        "import fcntl\nopen('f', 'w').close()\nrefused(lambda: fcntl.fcntl(os.open('f', os.O_RDONLY), 1024, fcntl.F_RDLCK))",
+    ),
+    Program(
+        "123",
+        "computes the answer by the library that posed the question",
+        "try:\n    from reasoning_gym import create_dataset\n    print('BREACH')\nexcept (ImportError, OSError): print('HELD')",
+    ),
+    Program(
+        "124",
+        "fills its folder while nobody waits for it",
+        (
+            "import threading\ndef fill():\n    time.sleep(0.2)\n"
+            "    for i in range(20): open(f'f{i}', 'wb').write(bytes(1 << 20))\n"
+            "threading.Thread(target=fill, daemon=True).start()",
+            "print(sum(os.path.getsize(f'f{i}') for i in range(20) if os.path.exists(f'f{i}')) <= 8 << 20 and 'HELD')",
+        ),
+        how="idle",
+        differs={"B": "killed"},
     ),
     Program("107", "reads the file that judges it", "refused(lambda: open('@JUDGE@').read())"),
 ]

@@ -2,16 +2,21 @@
 
 import asyncio
 import gc
+import json
 import os
 import signal
+import socket
+import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from turngym.envs.errors import SandboxError
-from turngym.envs.sandbox import Limits, Sandbox, SyncSandbox, default_sandbox
+from turngym.envs.sandbox import Limits, Sandbox, SyncSandbox, branching, default_sandbox
+from turngym.envs.sandbox.protocol import pack
 from turngym.envs.sandbox.tiers import explore
 
 from .driver import family, until
@@ -372,6 +377,73 @@ def test_a_cancelled_run_is_stopped(best) -> None:
     using(best, work)
 
 
+def test_an_abandoned_transaction_leaves_nothing(best) -> None:
+    async def work(sandbox: Sandbox) -> None:
+        for close_early in (False, True):
+            session = await sandbox.session()
+            running = asyncio.ensure_future(session.run("while True: pass", timeout_s=LONG_S, transaction=True))
+            await asyncio.wait([running], timeout=0.2)
+            if close_early:
+                await session.close()
+                assert (await running).session_alive is False
+            else:
+                running.cancel()
+                await asyncio.wait([running])
+                await session.close()
+            assert await until(lambda: not sandbox._trees)
+
+    using(best, work)
+
+
+def test_a_cancelled_branch_leaves_nothing() -> None:
+    if why := obstacle("A"):
+        pytest.skip(f"tier A: {why}")
+
+    async def work(sandbox: Sandbox) -> None:
+        session = await sandbox.session()
+        stop = "import os, threading\nthreading.Timer(0.1, os.kill, (os.getpid(), 19)).start()"  # SIGSTOP
+        await session.run(stop)
+        await asyncio.sleep(0.3)
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.branch(), 0.2)
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+    using("A", work)
+
+
+def test_a_branch_is_nobody_elses_process() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may claim another pid, as if it had been given away again")
+
+    async def work() -> None:
+        ours, theirs = branching.endpoints()
+        ours.channel.setblocking(False)
+        ours.channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        claim = [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("3i", os.getppid(), 0, 0))]
+        theirs.channel.sendmsg([pack([0, "ready", "", 0, 0.0, 0])], claim)
+        theirs.channel.setblocking(False)
+        meeting = asyncio.ensure_future(branching._meet(ours, None))
+        hello = await asyncio.get_running_loop().sock_recv(theirs.channel, 4096)
+        word = json.loads(hello[4:])["seq"]
+        theirs.channel.send(pack([word, "ready", "", 0, 0.0, 0]))  # from this process, not from the one claimed
+        assert await meeting is None
+        ours.close()
+        theirs.close()
+
+    asyncio.run(work())
+
+
+def test_printing_byte_by_byte_costs_the_caller_little(best) -> None:
+    async def work(sandbox: Sandbox) -> None:
+        before = time.process_time()
+        result = await sandbox.run("import os\nwhile True: os.write(1, b'x')", timeout_s=1)
+        assert result.status in ("timeout", "output_limit")
+        assert time.process_time() - before < 0.25
+
+    using(best, work, limits=Limits(output_bytes=100_000_000))
+
+
 def test_a_dead_warm_process_is_replaced(tier) -> None:
     async def work(sandbox: Sandbox) -> None:
         session = await sandbox.session(seed=0)
@@ -519,6 +591,26 @@ def test_the_facade_closes_once() -> None:
     sandbox.close()
     with pytest.raises(ValueError, match="closed"):
         sandbox.session()
+
+
+def test_whoever_comes_while_the_facade_closes_is_sent_home(best, monkeypatch) -> None:
+    shared, refused = SyncSandbox(tier=best, slots=1), []
+    end = shared._end
+
+    def come() -> None:
+        with pytest.raises(ValueError, match="the sandbox is closed"):
+            shared.run("1")
+        refused.append(True)
+
+    async def slowly() -> None:
+        await end()
+        late = threading.Thread(target=come)
+        late.start()
+        await asyncio.to_thread(late.join, 5)
+
+    monkeypatch.setattr(shared, "_end", slowly)
+    shared.close()
+    assert refused == [True]
 
 
 def test_a_forked_child_has_a_sandbox_of_its_own(best, run_python) -> None:
