@@ -23,6 +23,8 @@ from typing import Any
 
 from studies import STUDIES, Study
 
+from turngym.baselines.run_folder import write_whole
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results"
 SAMPLES = 8
@@ -96,10 +98,15 @@ def write(path: Path, name: str, runs: dict[str, dict[str, Any]]) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"machine": machine(), "variants": study.variants, "runs": runs}
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    path.with_suffix(".md").write_text(page(name, study, runs))
+    save(path, json.dumps(record, indent=1) + "\n")
+    save(path.with_suffix(".md"), page(name, study, runs))
     if study.axis:
         draw(path.with_suffix(".png"), study, runs)
+
+
+def save(path: Path, text: str) -> None:
+    """Write a file whole or not at all: it holds what hours were spent on."""
+    write_whole(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
 def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+from processes import family
 
 from turngym.envs.sandbox import Limits, Sandbox, SyncSandbox
 
@@ -181,15 +182,7 @@ async def throughput(sandbox: Sandbox, seconds: float) -> None:
 
 def proportional_kb(roots: list[int]) -> int:
     """Proportional set size of processes and all their descendants."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(") ")[2].split()[1])
-        except OSError:
-            continue
-    found = set(roots)
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
+    found = {pid for root in roots for pid in (root, *family(root))}
     total = 0
     for pid in found:
         try:

@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from processes import family
+
 from turngym.envs.errors import SandboxError
 from turngym.envs.sandbox import ExecResult, Limits, Sandbox, Session
 
@@ -106,20 +108,6 @@ class Soak:
         while self.seen.total() < executions:
             work = self.session() if self.rng.random() < 0.15 else self.once()
             await asyncio.wait_for(work, PATIENCE_S)
-
-
-def family(root: int) -> set[int]:
-    """All living descendants of a process."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(") ")[2].split()
-            if fields[0] not in "ZX":
-                parents[int(stat.parent.name)] = int(fields[1])
-    found: set[int] = set()
-    while more := {pid for pid, parent in parents.items() if parent in found | {root}} - found:
-        found |= more
-    return found
 
 
 def resident_mb() -> float:
