@@ -1,0 +1,1 @@
+"""Planning on grid maps: maps and their formats, search, and the environments."""
