@@ -11,8 +11,9 @@ import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+numba: Any
 try:
-    import numba  # an extra: without it the same functions run uncompiled
+    import numba
 except ModuleNotFoundError:
     numba = None
 
