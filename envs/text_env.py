@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -18,6 +19,10 @@ from turngym.envs.splits import Split, check_split, digest, split_of
 
 MAX_CHARACTERS = 1_000_000
 _MAX_DRAWS = 10_000
+_SHORT = 1000
+"""Longest board, in characters, whose fingerprint is remembered: boards come back, and must not fill the memory."""
+
+_remembered_digest = lru_cache(maxsize=4096)(digest)
 
 
 class TextSpace(spaces.Text):
@@ -293,23 +298,24 @@ class TextEnv(gymnasium.Env[str, str]):
             event = Event(self.invalid_penalty, f"{parsed.reason} {self._expected()}", is_valid=False)
         else:
             event = self._apply(parsed)
-        self._feedback = event.feedback
-        self._moves += event.moves
-        used_up = self._turns >= self._turn_limit or self.moves_left == 0
-        lost = used_up and self.limit_terminates and not event.terminated and not event.is_void
-        terminated = event.terminated or lost
-        truncated = (used_up or event.is_void) and not terminated
+        reward, self._feedback, terminated, success, moves, is_valid, is_void = event
+        self._moves += moves
+        used_up = self._turns >= self._turn_limit or (self.max_moves is not None and self._moves >= self.max_moves)
+        if used_up and self.limit_terminates and not terminated and not is_void:
+            reward, terminated = reward + self.limit_reward, True
+        truncated = (used_up or is_void) and not terminated
         self._over = terminated or truncated
         observation, state_key = self._shown()
         info = {
-            "action_is_valid": event.is_valid,
+            "action_is_valid": is_valid,
             "action_is_effective": self._board != before,
-            "success": event.success,
-            "moves": event.moves,
+            "success": success,
+            "moves": moves,
             "state_key": state_key,
-            **({"valid": False} if event.is_void else {}),
         }
-        return observation, event.reward + self.limit_reward * lost, terminated, truncated, info
+        if is_void:
+            info["valid"] = False
+        return observation, reward, terminated, truncated, info
 
     def get_state(self) -> EnvState:
         """The episode as a value: board, turns, moves, feedback and both random streams."""
@@ -360,7 +366,8 @@ class TextEnv(gymnasium.Env[str, str]):
     def _shown(self) -> tuple[str, str]:
         """The observation, and the fingerprint of the board alone: equal exactly where `_describe` is."""
         board = self._describe()
-        return f"{self._feedback}\n{board}" if self._feedback else board, digest(board)
+        state_key = _remembered_digest(board) if len(board) <= _SHORT else digest(board)
+        return f"{self._feedback}\n{board}" if self._feedback else board, state_key
 
     def _paint(self) -> NDArray[np.uint8]:
         raise NotImplementedError(f"{type(self).__name__} draws no image")
