@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium.envs.toy_text.frozen_lake import MAPS
 from numpy.typing import NDArray
 
-from turngym.envs import grid, lake
+from turngym.envs import grid, lake, replies
 from turngym.envs.actions import ParseError, parse_moves
 from turngym.envs.lake import Lake, LakeValues
 from turngym.envs.splits import Split
@@ -153,7 +153,7 @@ class TextFrozenLakeEnv(TextEnv):
         return parse_moves(action, grid.CODES, self.moves_per_turn)
 
     def _expected(self) -> str:
-        return lake.expected_reply(self.moves_per_turn)
+        return replies.expected(self.moves_per_turn)
 
     def _apply(self, parsed: tuple[int, ...]) -> Event:
         assert self._noise is not None
@@ -168,7 +168,7 @@ class TextFrozenLakeEnv(TextEnv):
 
     def oracle_action(self) -> str | None:
         """The moves of the best policy: most likely to arrive in the turns left, then quickest; None at the end."""
-        return None if self._over else lake.spell(self._solution().best(self._board, self.turns_left))
+        return None if self._over else replies.spell(self._solution().best(self._board, self.turns_left))
 
     def oracle_value(self) -> float | None:
         """The probability that the best policy arrives in the turns left."""
@@ -196,7 +196,7 @@ class TextFrozenLakeEnv(TextEnv):
 
     def random_action(self, rng: np.random.Generator) -> str:
         """A reply drawn uniformly from the valid ones."""
-        return lake.spell(lake.random_moves(rng, self.moves_per_turn))
+        return replies.spell(replies.random_moves(rng, self.moves_per_turn))
 
     def legal_actions(self) -> list[str] | None:
         """The four moves (sequences of them are legal too where `moves_per_turn` allows)."""

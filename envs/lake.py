@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turngym.envs import grid
-from turngym.envs.actions import SEPARATOR
+from turngym.envs import grid, replies
 from turngym.envs.errors import LevelError
 
 ICE, HOLE, START, GOAL = "_", "O", "S", "G"
@@ -173,28 +172,7 @@ def instructions(success_rate: float, moves_per_turn: int) -> str:
             " The ice is slippery: a move goes where you intend with probability "
             f"{success_rate:.2g}, else to one of its sides."
         )
-    return f"{rules} {expected_reply(moves_per_turn)}"
-
-
-def expected_reply(moves_per_turn: int) -> str:
-    """What a reply should look like."""
-    names = ", ".join(grid.DIRECTIONS)
-    if moves_per_turn == 1:
-        return f"Reply with one of: {names}."
-    return f"Reply with one to {moves_per_turn} moves joined by {SEPARATOR}, each one of: {names}."
-
-
-def spell(moves: Sequence[int]) -> str:
-    """Moves as a reply."""
-    return f" {SEPARATOR} ".join([grid.DIRECTIONS[move] for move in moves])
-
-
-def random_moves(rng: np.random.Generator, limit: int) -> tuple[int, ...]:
-    """A sequence drawn uniformly from all those of 1 to `limit` moves."""
-    index, length = int(rng.integers(sum(4**length for length in range(1, limit + 1)))), 1
-    while index >= 4**length:
-        index, length = index - 4**length, length + 1
-    return tuple(index // 4**place % 4 for place in range(length))
+    return f"{rules} {replies.expected(moves_per_turn)}"
 
 
 @lru_cache(maxsize=8)

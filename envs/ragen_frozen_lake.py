@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turngym.envs import grid, lake
-from turngym.envs.actions import SEPARATOR, ParseError
+from turngym.envs import grid, lake, replies
+from turngym.envs.actions import ParseError
 from turngym.envs.lake import Lake, LakeValues
+from turngym.envs.replies import Lenient, parse_leniently
 from turngym.envs.splits import Split
 from turngym.envs.text_env import Event, TextEnv
 
@@ -19,13 +20,6 @@ class _Rules(NamedTuple):
 
 VERSIONS = {"v1": _Rules(0.8, 1 / 3), "v2": _Rules(0.9, 0.8)}
 _SIZE = 4
-
-
-class _Reply(NamedTuple):
-    """What could be read: moves in order, and how many actions are not known."""
-
-    moves: tuple[int, ...]
-    unknown: int
 
 
 class RagenFrozenLakeEnv(TextEnv):
@@ -170,22 +164,17 @@ class RagenFrozenLakeEnv(TextEnv):
     def _first_board(self, level: Lake) -> int:
         return level.start
 
-    def _parse(self, action: str) -> _Reply | ParseError:
-        names = [name.strip().lower() for name in action.split(SEPARATOR)]
-        names = [name for name in names if name][: self.moves_per_turn]
-        moves = tuple(grid.CODES[name] for name in names if name in grid.CODES)
-        return _Reply(moves, len(names) - len(moves)) if moves else ParseError("I could not read a move.")
+    def _parse(self, action: str) -> Lenient | ParseError:
+        return parse_leniently(action, self.moves_per_turn)
 
     def _expected(self) -> str:
-        return lake.expected_reply(self.moves_per_turn)
+        return replies.expected(self.moves_per_turn)
 
-    def _apply(self, parsed: _Reply) -> Event:
+    def _apply(self, parsed: Lenient) -> Event:
         assert self._noise is not None
-        moves = parsed.moves[: self.moves_left]
-        self._board, made, told = lake.walk(self._level, self._board, moves, self.success_rate, self._noise)
-        if parsed.unknown:
-            names = ", ".join(grid.DIRECTIONS)
-            told = f"I could not read {parsed.unknown} of the moves, each one of: {names}. {told}".rstrip()
+        allowed = parsed.moves[: self.moves_left]
+        self._board, made, told = lake.walk(self._level, self._board, allowed, self.success_rate, self._noise)
+        told = f"{parsed.complaint} {told}".strip()
         symbol = self._level.cells[self._board]
         success = symbol == lake.GOAL
         reward = success + (self.invalid_penalty if parsed.unknown else 0.0)
@@ -199,7 +188,7 @@ class RagenFrozenLakeEnv(TextEnv):
         """The best moves for the turn: most likely to arrive in the turns and moves left; None at the end."""
         if self._over:
             return None
-        return lake.spell(self._solution().best(self._board, self.turns_left, self.moves_left))
+        return replies.spell(self._solution().best(self._board, self.turns_left, self.moves_left))
 
     def oracle_value(self) -> float | None:
         """The probability that the best policy arrives in the turns and moves left."""
@@ -207,7 +196,7 @@ class RagenFrozenLakeEnv(TextEnv):
 
     def random_action(self, rng: np.random.Generator) -> str:
         """A reply drawn uniformly from those that hold known actions alone, and not too many."""
-        return lake.spell(lake.random_moves(rng, self.moves_per_turn))
+        return replies.spell(replies.random_moves(rng, self.moves_per_turn))
 
     def legal_actions(self) -> list[str] | None:
         """The four moves (sequences of them are legal too)."""

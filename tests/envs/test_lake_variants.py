@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text.frozen_lake import MAPS
 
-from turngym.envs import grid, lake
+from turngym.envs import grid, lake, replies
 from turngym.envs.frozen_lake import TextFrozenLakeEnv
 from turngym.envs.lake import Lake
 from turngym.envs.overlap import measure_overlap
@@ -214,7 +214,7 @@ def test_a_drawn_board_is_the_flat_board_with_spaces(size: int) -> None:
 def test_random_moves_are_uniform_over_sequences() -> None:
     rng, counts = np.random.default_rng(0), dict[tuple[int, ...], int]()
     for _ in range(20_000):
-        moves = lake.random_moves(rng, 2)
+        moves = replies.random_moves(rng, 2)
         counts[moves] = counts.get(moves, 0) + 1
     assert len(counts) == 4 + 16
     assert min(counts.values()) > 850
