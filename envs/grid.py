@@ -88,19 +88,19 @@ def spaced(cells: str, size: int) -> str:
     return "\n".join(" ".join(cells[start : start + size]) for start in range(0, size * size, size))
 
 
-def paint(cells: str, size: int, colours: Mapping[str, tuple[int, int, int]], *, tile: int = 32) -> NDArray[np.uint8]:
-    """The grid as an image.
+def paint(cells: str, width: int, colours: Mapping[str, tuple[int, int, int]], *, tile: int = 32) -> NDArray[np.uint8]:
+    """The grid, square or not, as an image.
 
     Args:
         cells: Symbols, row by row.
-        size: Cells in a row.
+        width: Cells in a row.
         colours: Red, green and blue, 0 to 255, of every symbol that occurs.
         tile: Pixels along a cell's side; one of them is a line between cells.
 
     Returns:
-        An array of shape `(size * tile, size * tile, 3)`.
+        An array of shape `(rows * tile, width * tile, 3)`.
     """
-    flat = np.array([colours[symbol] for symbol in cells], np.uint8).reshape(size, size, 3)
+    flat = np.array([colours[symbol] for symbol in cells], np.uint8).reshape(-1, width, 3)
     image = flat.repeat(tile, axis=0).repeat(tile, axis=1)
     image[::tile] = image[:, ::tile] = 90
     return image
