@@ -60,7 +60,7 @@ except ModuleNotFoundError as error:
 class Args(CommonArgs):
     """Train a policy on a text environment and report success on held-out levels."""
 
-    iterations: int = 300
+    iterations: int = 150
     """Rollout and update, so many times."""
     episodes: int = 256
     """Episodes in a rollout."""

@@ -23,7 +23,7 @@ class Study:
 STUDIES = {
     "text_frozen_lake": Study(
         "What does PPO add to imitation, and would imitation have got there with as much time?",
-        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 150 --sft-patience 150"},
+        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 75 --sft-patience 75"},
         seeds=(0, 1, 2, 3, 4),
     ),
     "slippery": Study(
@@ -32,22 +32,28 @@ STUDIES = {
     ),
     "text_frozen_lake_8x8": Study(
         "How far does the same recipe get on larger lakes?",
-        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0 --iterations 100"},
+        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0 --iterations 60"},
     ),
     "ragen_frozen_lake": Study(
         "How far does it get under RAGEN's rules, in both versions?",
         {
-            "v1": "--env-id RagenFrozenLake-v0 --env-args version=v1",
-            "v2": "--env-id RagenFrozenLake-v0 --env-args version=v2",
+            "v1": "--env-id RagenFrozenLake-v0 --env-args version=v1 --iterations 100",
+            "v2": "--env-id RagenFrozenLake-v0 --env-args version=v2 --iterations 100",
         },
     ),
     "demonstrations": Study(
         "Where does imitation stop, and where does RL go on?",
-        {str(count): f"--demonstration-episodes {count}" for count in (100, 300, 1000, 3000, 10000)},
+        {
+            str(count): f"--demonstration-episodes {count} --sft-epochs {epochs} --iterations 60"
+            for count, epochs in {100: 100, 300: 60, 1000: 30, 3000: 12, 10000: 6}.items()
+        },
         axis="demonstrations",
     ),
     "thoughts": Study(
         "Does it help to write a plan before each action?",
-        {"action": "--iterations 100", "think": "--reply-format think --iterations 100"},
+        {
+            "action": "--demonstration-episodes 500 --iterations 40",
+            "think": "--demonstration-episodes 500 --iterations 40 --reply-format think",
+        },
     ),
 }
