@@ -24,7 +24,7 @@ OFFSETS: tuple[Cell, ...] = ((0, -1), (1, 0), (0, 1), (-1, 0), (1, -1), (1, 1), 
 """Steps in the order Left, Down, Right, Up (as `grid.DIRECTIONS`), then the diagonals; a 4-connected map has four."""
 
 _FROM_GLYPH = {"_": LAND, ".": LAND, "#": BLOCKED, "@": BLOCKED, "-": WATER}
-_TO_GLYPH = {BLOCKED: "#", LAND: "_", WATER: "-"}
+_GLYPHS = np.frombuffer(b"#_-", np.uint8)  # by zone
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +112,18 @@ class GridMap:
             ValueError: If the map holds what has no glyph: a zone above 2, a cost factor on land that is not one of
                 1 to 9, or one on water that is not 1.
         """
-        return "\n".join("".join(row) for row in self.glyphs())
+        return "\n".join(row.tobytes().decode() for row in self.glyphs())
 
-    def glyphs(self) -> list[list[str]]:
-        """The glyph of every cell, by row; raises as `to_ascii` does."""
+    def glyphs(self) -> NDArray[np.uint8]:
+        """The ASCII code of every cell's glyph, `(rows, cols)`; raises as `to_ascii` does."""
         paved = (self.zones == LAND) & (self.costs != 1)
         if self.zones.max() > WATER or (self.costs[~paved] != 1).any():
             raise ValueError("only blocked cells, land and water of cost factor 1 have a glyph beside land 1 to 9")
         factors = self.costs[paved]
         if ((factors % 1 != 0) | (factors > 9)).any():
             raise ValueError(f"cost factors must be whole numbers up to 9 to be drawn, got {sorted(set(factors))}")
-        drawn = [[_TO_GLYPH[zone] for zone in row] for row in self.zones.tolist()]
-        for row, col in np.argwhere(paved).tolist():
-            drawn[row][col] = str(int(self.costs[row, col]))
+        drawn = _GLYPHS[self.zones]
+        drawn[paved] = ord("0") + factors.astype(np.uint8)
         return drawn
 
     @property
