@@ -52,7 +52,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
-def build_model(seed: int, *, width: int = 64, layers: int = 6, heads: int = 4) -> LlamaForCausalLM:
+def build_model(seed: int, *, width: int = 96, layers: int = 3, heads: int = 4) -> LlamaForCausalLM:
     """A freshly initialised model.
 
     Args:

@@ -60,7 +60,7 @@ except ModuleNotFoundError as error:
 class Args(CommonArgs):
     """Train a policy on a text environment and report success on held-out levels."""
 
-    iterations: int = 150
+    iterations: int = 300
     """Rollout and update, so many times."""
     episodes: int = 256
     """Episodes in a rollout."""

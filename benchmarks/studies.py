@@ -23,16 +23,16 @@ class Study:
 STUDIES = {
     "text_frozen_lake": Study(
         "What does PPO add to imitation, and would imitation have got there with as much time?",
-        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 75 --sft-patience 75"},
+        {"sft, then ppo": "", "sft, whole time": "--iterations 0 --sft-epochs 150 --sft-patience 150"},
         seeds=(0, 1, 2, 3, 4),
     ),
     "slippery": Study(
         "Shortest paths are the wrong thing to imitate where moves slip: does RL learn caution?",
-        {"sft, then ppo": "--env-id TextFrozenLakeSlippery-v0"},
+        {"sft, then ppo": "--env-id TextFrozenLakeSlippery-v0 --iterations 150"},
     ),
     "text_frozen_lake_8x8": Study(
         "How far does the same recipe get on larger lakes?",
-        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0 --iterations 60"},
+        {"sft, then ppo": "--env-id TextFrozenLake8x8-v0 --sft-epochs 15 --iterations 60"},
     ),
     "ragen_frozen_lake": Study(
         "How far does it get under RAGEN's rules, in both versions?",
