@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ OFFSETS: tuple[Cell, ...] = ((0, -1), (1, 0), (0, 1), (-1, 0), (1, -1), (1, 1), 
 """Steps in the order Left, Down, Right, Up (as `grid.DIRECTIONS`), then the diagonals; a 4-connected map has four."""
 
 _FROM_GLYPH = {"_": LAND, ".": LAND, "#": BLOCKED, "@": BLOCKED, "-": WATER}
+_FREE_BESIDE = {"both_free": 2, "one_free": 1, "always": 0}
 _GLYPHS = np.frombuffer(b"#_-", np.uint8)  # by zone
 
 
@@ -126,12 +127,12 @@ class GridMap:
         drawn[paved] = ord("0") + factors.astype(np.uint8)
         return drawn
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """How many rows."""
         return int(self.zones.shape[0])
 
-    @property
+    @cached_property
     def cols(self) -> int:
         """How many columns."""
         return int(self.zones.shape[1])
@@ -176,14 +177,17 @@ class GridMap:
 
     def is_free(self, cell: Cell) -> bool:
         """Whether a walker can stand there; False outside the map."""
-        return self.inside(cell) and self._flat_zones[cell[0] * self.cols + cell[1]] != BLOCKED
+        return self.inside(cell) and self._padded[self._index(cell)] != BLOCKED
 
     def neighbours(self, cell: Cell) -> Iterator[tuple[Cell, float]]:
         """The cells that one step leads to, with its cost, in the order of `OFFSETS`; none from a blocked cell."""
-        for offset in self.offsets:
-            if self._allows(cell, offset):
-                there = (cell[0] + offset[0], cell[1] + offset[1])
-                yield there, self._cost(cell, there)
+        if not self.is_free(cell):
+            return
+        here, (row, col) = self._index(cell), cell
+        for (down, across), step in self._steps.items():
+            if self._allows(here, step):
+                there = (row + down, col + across)
+                yield there, self._cost(cell, there, step.length)
 
     def step_cost(self, origin: Cell, target: Cell) -> float:
         """The cost of one step.
@@ -191,10 +195,10 @@ class GridMap:
         Raises:
             ValueError: If the rules of the map do not allow it.
         """
-        offset = (target[0] - origin[0], target[1] - origin[1])
-        if offset not in self.offsets or not self._allows(origin, offset):
+        step = self._steps.get((target[0] - origin[0], target[1] - origin[1]))
+        if step is None or not self.is_free(origin) or not self._allows(self._index(origin), step):
             raise ValueError(f"no step leads from {origin} to {target}")
-        return self._cost(origin, target)
+        return self._cost(origin, target, step.length)
 
     def path_cost(self, path: Sequence[Cell]) -> float:
         """The cost of walking along a path, 0 for a single cell.
@@ -240,27 +244,48 @@ class GridMap:
         return replace(self, zones=zones)
 
     @cached_property
-    def _flat_zones(self) -> bytes:
-        return self.zones.tobytes()
+    def _padded(self) -> bytes:
+        """Zones in a blocked border, row by row."""
+        return np.pad(self.zones, 1).tobytes()
 
-    def _zone(self, row: int, col: int) -> int:
-        return self._flat_zones[row * self.cols + col] if 0 <= row < self.rows and 0 <= col < self.cols else BLOCKED
+    @cached_property
+    def _steps(self) -> dict[Cell, "_Step"]:
+        width = self.cols + 2
+        return {
+            (down, across): _Step(
+                down * width + across,
+                (down * width, across),
+                _FREE_BESIDE[self.corners] if down and across else 0,
+                (SQRT2 if down and across else 1.0) * self.cell_size,
+            )
+            for down, across in self.offsets
+        }
 
-    def _allows(self, origin: Cell, offset: Cell) -> bool:
-        """Whether the map's rules allow a step, which must be one of the connectivity."""
-        (row, col), (down, across) = origin, offset
-        zone = self._zone(row, col)
-        if zone == BLOCKED or self._zone(row + down, col + across) != zone:
+    def _index(self, cell: Cell) -> int:
+        """The place of a cell in `_padded`."""
+        return (cell[0] + 1) * (self.cols + 2) + cell[1] + 1
+
+    def _allows(self, here: int, step: "_Step") -> bool:
+        """Whether the map's rules allow a step from a free cell."""
+        zones = self._padded
+        zone = zones[here]
+        if zones[here + step.ahead] != zone:
             return False
-        if down == 0 or across == 0 or self.corners == "always":
-            return True
-        free = (self._zone(row + down, col) == zone) + (self._zone(row, col + across) == zone)
-        return free >= (2 if self.corners == "both_free" else 1)
+        return not step.free_beside or (
+            (zones[here + step.beside[0]] == zone) + (zones[here + step.beside[1]] == zone) >= step.free_beside
+        )
 
-    def _cost(self, origin: Cell, target: Cell) -> float:
-        length = SQRT2 if origin[0] != target[0] and origin[1] != target[1] else 1.0
-        factor = (self.costs.item(origin) + self.costs.item(target)) / 2
-        return length * self.cell_size * factor
+    def _cost(self, origin: Cell, target: Cell, length: float) -> float:
+        return length * ((self.costs.item(origin) + self.costs.item(target)) / 2)
+
+
+class _Step(NamedTuple):
+    """One kind of step: what it adds to a place in `_padded`, also by rows and by columns alone, and its length."""
+
+    ahead: int
+    beside: tuple[int, int]
+    free_beside: int
+    length: float
 
 
 @dataclass(frozen=True)

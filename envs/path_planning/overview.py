@@ -13,8 +13,8 @@ from turngym.envs.path_planning.view import (
     View,
     count_tokens,
     draw,
+    put,
     read_header,
-    things_of,
     undrawn,
 )
 
@@ -77,10 +77,10 @@ def overview(view: View, max_tokens: int) -> Overview:
     left = min(max(view.player[1] - width // 2, 0), shape[1] - width)
     inside = {
         (row - top, col - left): glyph
-        for (row, col), glyph in things_of(view).items()
+        for (row, col), glyph in view.things.items()
         if top <= row < top + height and left <= col < left + width
     }
-    window = draw(view.cells[top : top + height, left : left + width], inside)
+    window = put(draw(view.cells[top : top + height, left : left + width]), width, inside)
     blocks, cells = (tuple(undrawn(text.split("\n"))) for text in (_blocks(view, block), window))
     return Overview(read_header(view.header), shape, block, blocks, (top, left), cells)
 
@@ -131,7 +131,7 @@ def _blocks(view: View, side: int) -> str:
     glyphs = np.frombuffer(BLOCK_GLYPHS.encode(), np.uint8)[np.where(free > 0, level, 0)]
     player, goal = (_block_of(cell, side) for cell in (view.player, view.goal))
     things = {goal: "G", player: "√" if player == goal else "P"}
-    return draw(np.where(known > 0, glyphs, np.uint8(ord(UNSEEN))), things)
+    return put(draw(np.where(known > 0, glyphs, np.uint8(ord(UNSEEN)))), known.shape[1], things)
 
 
 def _block_of(cell: Cell, side: int) -> Cell:

@@ -20,9 +20,7 @@ from turngym.envs.path_planning.view import (
     GlyphCodes,
     View,
     count_tokens,
-    draw,
     read_header,
-    things_of,
     undrawn,
     view_of,
 )
@@ -121,7 +119,7 @@ def choose_form(grid_map: GridMap, max_tokens: int = MAX_TOKENS, *, marks: int =
 
 def _body(view: View, form: Form, max_tokens: int) -> str:
     if form == "grid":
-        return draw(view.cells, things_of(view))
+        return view.drawn
     if form == "coordinates":
         return _coordinates(view.cells)
     if form == "runs":

@@ -61,6 +61,18 @@ class View:
         return ground if self.seen is None else np.where(self.seen, ground, np.uint8(ord(UNSEEN)))
 
     @cached_property
+    def drawn(self) -> str:
+        """Rows of glyphs with a space between any two, and what stands on them; the player covers all else."""
+        text = _drawn(self.map) if self.seen is None else draw(self.cells)
+        return put(text, self.map.cols, self.things)
+
+    @property
+    def things(self) -> dict[Cell, str]:
+        """The glyph to draw on each cell that something stands on."""
+        player = PLAYER_ON_GOAL if self.player == self.goal else PLAYER
+        return {**self.marks, self.goal: GOAL, self.player: player}
+
+    @cached_property
     def header(self) -> str:
         """The first line of every form."""
         things = [(PLAYER, self.player), (GOAL, self.goal), *((glyph, cell) for cell, glyph in self.marks.items())]
@@ -92,12 +104,21 @@ def _ground(grid_map: GridMap) -> GlyphCodes:
     return codes
 
 
-def draw(cells: GlyphCodes, things: Mapping[Cell, str]) -> str:
-    """Cells as rows of glyphs with a space between any two, and things on top of them."""
+@lru_cache(maxsize=64)
+def _drawn(grid_map: GridMap) -> str:
+    return draw(_ground(grid_map))
+
+
+def draw(cells: GlyphCodes) -> str:
+    """Cells as rows of glyphs with a space between any two."""
     canvas = np.full((*cells.shape, 2), ord(" "), np.uint8)
     canvas[:, :, 0] = cells
     canvas[:, -1, 1] = ord("\n")
-    text, cols = canvas.tobytes()[:-1].decode(), cells.shape[1]
+    return canvas.tobytes()[:-1].decode()
+
+
+def put(text: str, cols: int, things: Mapping[Cell, str]) -> str:
+    """A text of `draw` of so many columns, with things on top of the cells."""
     for (row, col), glyph in things.items():
         place = 2 * (row * cols + col)
         text = text[:place] + glyph + text[place + 1 :]
@@ -114,12 +135,6 @@ def undrawn(lines: Iterable[str]) -> list[str]:
     if any(len(item) != 1 for row in rows for item in row):
         raise ValueError("cells are single glyphs with a space between any two")
     return ["".join(row) for row in rows]
-
-
-def things_of(view: View) -> dict[Cell, str]:
-    """The glyph to draw on each cell that something stands on; the player covers the goal, and both cover marks."""
-    player = PLAYER_ON_GOAL if view.player == view.goal else PLAYER
-    return {**view.marks, view.goal: GOAL, view.player: player}
 
 
 @dataclass(frozen=True)
