@@ -28,7 +28,7 @@ STUDIES = {
     ),
     "slippery": Study(
         "Shortest paths are the wrong thing to imitate where moves slip: does RL learn caution?",
-        {"sft, then ppo": "--env-id TextFrozenLakeSlippery-v0 --iterations 150"},
+        {"sft, then ppo": "--env-id TextFrozenLakeSlippery-v0 --sft-epochs 15 --iterations 150"},
     ),
     "text_frozen_lake_8x8": Study(
         "How far does the same recipe get on larger lakes?",
