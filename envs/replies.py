@@ -62,3 +62,8 @@ def parse_leniently(text: str, limit: int) -> Lenient | ParseError:
     names = [name for name in names if name][:limit]
     moves = tuple(grid.CODES[name] for name in names if name in grid.CODES)
     return Lenient(moves, len(names) - len(moves)) if moves else ParseError("I could not read a move.")
+
+
+def tokens(limit: int) -> int:
+    """Room for a reply of at most `limit` moves, in tokens of the `tiny` model, its end token included; at least 8."""
+    return max(8, 2 * limit)
