@@ -107,6 +107,8 @@ def test_failures_are_credited_for_progress(episode) -> None:
     flat = grpo(group)
     assert lost[0] - flat[1][0] == pytest.approx(won[0] - flat[0][0])
     assert lost[0] - flat[1][0] > 0 > astray[0] - flat[2][0]
+    assert won[2] - flat[0][2] == pytest.approx(0.5**0.5)
+    assert lost[2] - flat[1][2] == pytest.approx(-(0.5**0.5))
 
 
 def test_credit_does_not_fade_with_the_distance(episode) -> None:
