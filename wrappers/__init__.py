@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from turngym.wrappers.reasoning import ReasoningWrapper as ReasoningWrapper
     from turngym.wrappers.sb3 import make_sb3_env as make_sb3_env
     from turngym.wrappers.tabular import TabularWrapper as TabularWrapper
+    from turngym.wrappers.tool_calls import ToolCallWrapper as ToolCallWrapper
     from turngym.wrappers.trl import TRLSpec as TRLSpec
     from turngym.wrappers.turns import TurnBudgetWrapper as TurnBudgetWrapper
 
@@ -19,6 +20,7 @@ _EXPORTS = {
     "TRLSpec": "turngym.wrappers.trl",
     "TabularWrapper": "turngym.wrappers.tabular",
     "TextParallelEnv": "turngym.wrappers.pettingzoo",
+    "ToolCallWrapper": "turngym.wrappers.tool_calls",
     "TurnBudgetWrapper": "turngym.wrappers.turns",
     "make_sb3_env": "turngym.wrappers.sb3",
 }
@@ -29,6 +31,7 @@ __all__ = [
     "TRLSpec",
     "TabularWrapper",
     "TextParallelEnv",
+    "ToolCallWrapper",
     "TurnBudgetWrapper",
     "make_sb3_env",
 ]
