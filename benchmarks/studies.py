@@ -56,4 +56,15 @@ STUDIES = {
             "think": "--demonstration-episodes 500 --iterations 40 --reply-format think",
         },
     ),
+    "sokoban": Study(
+        "Sokoban with one box: what does PPO add to imitation, and would imitation have got there with as much time?",
+        {
+            "sft, then ppo": "--env-id Sokoban-v0 --sft-epochs 20 --iterations 100",
+            "sft, whole time": "--env-id Sokoban-v0 --iterations 0 --sft-epochs 60 --sft-patience 60",
+        },
+    ),
+    "ragen_sokoban": Study(
+        "RAGEN's Sokoban with exactly 1,000 demonstrations, beside RAGEN's published rows.",
+        {"sft, then ppo": "--env-id RagenSokoban-v0 --demonstration-episodes 1000 --iterations 100"},
+    ),
 }
