@@ -21,6 +21,7 @@ Zones = NDArray[np.uint8]
 _SMALLEST = 4
 _MAX_MAPS = 200
 _GOALS_PER_MAP = 4
+_LEAST_LAND = 0.25
 _TOLERANCE = 1e-9
 
 
@@ -35,7 +36,7 @@ def generate_problem(
     max_steps: float = inf,
     min_detour: float = 1.0,
 ) -> Problem:
-    """Draw a solvable problem.
+    """Draw a solvable problem, on a map of which at least a quarter is land.
 
     Args:
         rng: Where the randomness comes from.
@@ -58,7 +59,9 @@ def generate_problem(
     for _ in range(_MAX_MAPS):
         grid_map = generate_map(rng, family, rows=rows, cols=cols, connectivity=connectivity)
         places = np.argwhere(grid_map.zones == LAND).tolist()
-        for _ in range(min(_GOALS_PER_MAP, len(places))):
+        if len(places) < _LEAST_LAND * rows * cols:
+            continue
+        for _ in range(_GOALS_PER_MAP):
             row, col = places[int(rng.integers(len(places)))]
             costs = distance_field(grid_map, (row, col))
             wanted = (costs >= min_steps - _TOLERANCE) & (costs <= max_steps + _TOLERANCE) & np.isfinite(costs)

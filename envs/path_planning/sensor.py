@@ -29,11 +29,8 @@ class Sensor:
 
     def view(self, shape: tuple[int, int], cell: Cell) -> Mask:
         """What is seen from a cell of a map with so many rows and columns."""
-        mask = np.zeros(shape, bool)
-        row, col = cell
-        mask[max(row - self.radius, 0) : row + self.radius + 1, max(col - self.radius, 0) : col + self.radius + 1] = (
-            True
-        )
+        mask, (top, left) = np.zeros(shape, bool), (max(place - self.radius, 0) for place in cell)
+        mask[top : cell[0] + self.radius + 1, left : cell[1] + self.radius + 1] = True
         return mask
 
     def look(self, seen: Mask, cell: Cell) -> Mask:

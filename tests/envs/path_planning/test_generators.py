@@ -33,12 +33,13 @@ def cheapest_costs(grid_map: GridMap, goal: Cell) -> dict[Cell, float]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(seed=st.integers(0, 2**32), rows=SIZES, cols=SIZES, connectivity=st.sampled_from([4, 8]))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_problems_can_be_solved(family: Any, seed: int, rows: int, cols: int, connectivity: Any) -> None:
     problem = generate_problem(np.random.default_rng(seed), family, rows=rows, cols=cols, connectivity=connectivity)
     assert (problem.map.rows, problem.map.cols) == (rows, cols)
     assert problem.map.connectivity == connectivity
     assert problem.start in cheapest_costs(problem.map, problem.goal)
+    assert (problem.map.zones == LAND).mean() >= 0.25
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -175,6 +176,7 @@ def test_orientations_by_hand() -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(FAMILIES), SIZES, SIZES)
+@settings(max_examples=40)
 def test_orientations_share_a_name(seed: int, family: Any, rows: int, cols: int) -> None:
     problem = generate_problem(np.random.default_rng(seed), family, rows=rows, cols=cols, connectivity=8)
     costs = cheapest_costs(problem.map, problem.goal)

@@ -133,6 +133,12 @@ def test_maps_are_values(grid_map: GridMap) -> None:
         assert hash(twin) == hash(grid_map)
         assert not twin.zones.flags.writeable
         assert not twin.costs.flags.writeable
+    if grid_map.zones.any():
+        dearer = GridMap(
+            grid_map.zones, 2 * grid_map.costs, grid_map.connectivity, grid_map.corners, grid_map.cell_size
+        )
+        assert dearer != grid_map
+        assert hash(dearer) != hash(grid_map)
     for other in (
         GridMap(grid_map.zones, grid_map.costs, 12 - grid_map.connectivity, grid_map.corners, grid_map.cell_size),
         GridMap(grid_map.zones, grid_map.costs, grid_map.connectivity, grid_map.corners, 3.0),
