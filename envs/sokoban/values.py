@@ -1,4 +1,4 @@
-"""What is still to be had from a position: solutions, remembered along their way, and the best return in what is left."""
+"""What is to be had from a position: solutions, remembered along their way, and the best return in what is left."""
 
 from collections.abc import Iterator
 from functools import lru_cache
