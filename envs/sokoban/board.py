@@ -6,7 +6,7 @@ walks to free cells and pushes, never pulls, one box at a time; a level is solve
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 WALL, FLOOR, GOAL = "#", " ", "."
@@ -67,20 +67,24 @@ class Level:
     @cached_property
     def steps(self) -> tuple[tuple[int, int, int, int], ...]:
         """For every cell, the cell reached in each direction; walls and the edge hold the walker back."""
-
-        def step(cell: int, direction: int) -> int:
-            row, column = cell // self.width + _OFFSETS[direction][0], cell % self.width + _OFFSETS[direction][1]
-            if not (0 <= row < self.height and 0 <= column < self.width):
-                return cell
-            there = row * self.width + column
-            return cell if WALL in (self.cells[cell], self.cells[there]) else there
-
-        return tuple((step(cell, 0), step(cell, 1), step(cell, 2), step(cell, 3)) for cell in range(len(self.cells)))
+        return _steps(self.cells, self.width)
 
     @cached_property
     def inside(self) -> frozenset[int]:
         """The cells that the player could walk to if there were no boxes."""
         return reachable(self, self.player, ())
+
+
+@lru_cache(maxsize=256)
+def _steps(cells: str, width: int) -> tuple[tuple[int, int, int, int], ...]:
+    def step(cell: int, direction: int) -> int:
+        row, column = cell // width + _OFFSETS[direction][0], cell % width + _OFFSETS[direction][1]
+        if not (0 <= row < len(cells) // width and 0 <= column < width):
+            return cell
+        there = row * width + column
+        return cell if WALL in (cells[cell], cells[there]) else there
+
+    return tuple((step(cell, 0), step(cell, 1), step(cell, 2), step(cell, 3)) for cell in range(len(cells)))
 
 
 def move(level: Level, position: Position, direction: int) -> Position:

@@ -1,110 +1,155 @@
-"""What surrounds the search kernel: its first state, its storage, and the pushes that it found."""
+"""What surrounds the search kernel: the first state, storage that grows, and what was found."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from turngym.envs.jit import COMPILED, vector
 from turngym.envs.sokoban import kernel
-from turngym.envs.sokoban.board import Level, Position
-from turngym.envs.sokoban.kernel import FAR, Layouts, Maze, Queue, Room, States
+from turngym.envs.sokoban.board import Level, Position, reachable
+from turngym.envs.sokoban.kernel import FAR, Maze, Rules, Search
 from turngym.envs.sokoban.maze import numbers
 
-_WEIGHT = {"moves": 1, "pushes": 1, "any": 5}
-_FIRST_SIZE = 256
+RULES = {
+    "moves": Rules(pulling=0, walking=1, thrift=1, weight=1),
+    "pushes": Rules(pulling=0, walking=0, thrift=1, weight=1),
+    "any": Rules(pulling=0, walking=0, thrift=1, weight=5),
+}
+_FIRST_ROOM = 256
+
+Integers = NDArray[np.integer[Any]]
+
+
+_PULLS = Rules(pulling=1, walking=0, thrift=0, weight=-1)
 
 
 class Found(NamedTuple):
-    """Status, expansions, and the pushes of a solution as cell of the box and direction; None where there is none."""
+    """How the search ended (see `kernel.advance`), expansions, and the pushes found: cell of the box and direction."""
 
-    status: Any
+    end: int
     expansions: int
-    pushes: list[tuple[int, int]] | None
+    pushes: tuple[tuple[int, int], ...]
 
 
-def find_pushes(level: Level, position: Position, metric: str, max_expansions: int) -> Found:
-    """Search from a position that is not solved."""
+def find_pushes(level: Level, position: Position, rules: Rules, limit: int) -> Found:
+    """Search for a solution from a position, expanding at most `limit` states."""
     maze, of_cell, cells = numbers(level)
-    storage = _Storage(
-        maze, [of_cell[box] for box in position.boxes if box in of_cell], of_cell[position.player], _WEIGHT[metric]
+    boxes = [of_cell[box] for box in position.boxes if box in of_cell]  # a box outside is done with
+    search = begin(maze, boxes, [of_cell[position.player]], rules)
+    end, search = run(search, rules, limit)
+    pushes = _way_to_solved(search) if end == kernel.FOUND else []
+    return Found(end, int(search.counters[kernel.EXPANSIONS]), tuple((cells[push // 4], push % 4) for push in pushes))
+
+
+class Pulled(NamedTuple):
+    """Positions of reverse play, as arrays.
+
+    Attributes:
+        bounds: The least number of pushes that a solution can have, shape `(positions,)`.
+        players: A cell that the player can walk to, shape `(positions,)`.
+        boxes: The cells of the boxes, none on a goal, sorted, shape `(positions, boxes)`.
+    """
+
+    bounds: Integers
+    players: Integers
+    boxes: Integers
+
+
+def pull(solved: Level, limit: int) -> Pulled:
+    """Play backwards from a solved level, up to `limit` positions, always from the one that seems farthest from it."""
+    maze, of_cell, cells = numbers(solved)
+    players = [of_cell[cell] for cell in _regions(solved)]
+    _, search = run(begin(maze, [of_cell[box] for box in solved.boxes], players, _PULLS), _PULLS, limit)
+    states = _records(search.states, search.counters[kernel.USED_STATES], kernel.STATE_WIDTH)
+    states = states[states[:, kernel.CLOSED] == 1]
+    width = kernel.layout_width(maze.boxes)
+    layouts = _records(search.layouts, search.counters[kernel.USED_LAYOUTS], width)[states[:, kernel.LAYOUT] // width]
+    boxes = layouts[:, kernel.CELLS : kernel.CELLS + maze.boxes]
+    away = (np.asarray(maze.marks)[boxes] & kernel.GOAL == 0).all(axis=1)
+    cell = np.array(cells)
+    return Pulled(layouts[away, kernel.BOUND], cell[states[away, kernel.PLAYER]], np.sort(cell[boxes[away]], axis=1))
+
+
+def _regions(level: Level) -> Iterator[int]:
+    """One cell of each part of the level that boxes divide."""
+    left = set(level.inside) - set(level.boxes)
+    while left:
+        cell = min(left)
+        yield cell
+        left -= reachable(level, cell, level.boxes)
+
+
+def _records(values: Any, used: int, width: int) -> Integers:
+    return np.asarray(values[:used]).reshape(-1, width)
+
+
+def begin(maze: Maze, boxes: Sequence[int], players: Sequence[int], rules: Rules) -> Search:
+    """A search that knows one layout, with the player on any of some cells; it has nothing to do if boxes are stuck."""
+    search = _storage(maze, rules)
+    layout, layouts = kernel.layout_width(maze.boxes), search.layouts
+    for index, box in enumerate(boxes):
+        layouts[layout + kernel.CELLS + index] = box
+        layouts[layout + kernel.HASH] ^= maze.keys[box]
+    search.counters[kernel.USED_LAYOUTS] = 2 * layout
+    kernel.rehash(search)
+    kernel.assign(search, layout)
+    if layouts[layout + kernel.BOUND] < FAR and not any(kernel.is_stuck(search, layout, box) for box in boxes):
+        for player in players:
+            kernel.reach(search, rules, kernel.find_state(search, layout, player), 0, 0, 0)
+    return search
+
+
+def run(search: Search, rules: Rules, limit: int) -> tuple[int, Search]:
+    """Search to an end, in storage that doubles whenever it is full."""
+    while (end := kernel.advance(search, rules, limit)) == kernel.FULL:
+        search = _grown(search)
+    return end, search
+
+
+def _way_to_solved(search: Search) -> list[int]:
+    """The pushes that led to the solved state, as `4 * cell + direction`."""
+    found, state = [], int(search.counters[kernel.SOLVED])
+    while parent := int(search.states[state + kernel.PARENT]):
+        found.append(int(search.states[state + kernel.PUSH]))
+        state = parent
+    return found[::-1]
+
+
+def _storage(maze: Maze, rules: Rules) -> Search:
+    size, width = maze.size, kernel.layout_width(maze.boxes)
+    return Search(
+        *maze,
+        layouts=_zeros(_FIRST_ROOM * width),
+        layout_slots=_zeros(2 * _FIRST_ROOM),
+        states=_zeros(_FIRST_ROOM * kernel.STATE_WIDTH),
+        state_slots=_zeros(2 * _FIRST_ROOM),
+        tops=_zeros(2 * (size + abs(rules.weight) * maze.farthest)),
+        entries=_zeros(_FIRST_ROOM * kernel.ENTRY_WIDTH),
+        walk=vector([-1] * size + [FAR]),
+        front=_zeros(size),
+        fixed=vector([0] * size + [1]),
+        paths=_zeros(3 * (maze.boxes + 1)),
+        counters=vector([width, kernel.STATE_WIDTH, kernel.ENTRY_WIDTH, 0, 0, 0]),
     )
-    code = storage.search(int(metric == "moves"), max_expansions)
-    expansions = int(storage.counters[kernel.EXPANSIONS])
-    if code != kernel.FOUND:
-        return Found("unsolvable" if code == kernel.EXHAUSTED else "gave_up", expansions, None)
-    pushes = [(cells[push // 4], push % 4) for push in storage.pushes()]
-    return Found("solved" if metric == "any" else "optimal", expansions, pushes)
 
 
-class _Storage:
-    """The search's memory, which doubles whenever the kernel has filled it."""
-
-    def __init__(self, maze: Maze, boxes: list[int], player: int, weight: int) -> None:
-        size, count = maze.size, maze.boxes
-        self.maze, self.weight = maze, weight
-        self.counters = vector([1, 0, 0, 0, 0, -1])
-        self.room = Room(vector([-1] * size + [FAR]), _zeros(size), vector([0] * size + [1]), _zeros(3 * count + 3))
-        self.layouts = Layouts(
-            _zeros(_FIRST_SIZE * count),
-            _zeros(_FIRST_SIZE * 3 * (count + 1)),
-            vector([0] * _FIRST_SIZE),
-            _zeros(_FIRST_SIZE),
-            _zeros(2 * _FIRST_SIZE),
-        )
-        self.states = States._make(_zeros(length) for length in [*[_FIRST_SIZE] * 6, 2 * _FIRST_SIZE])
-        self.queue = Queue(_empty(2 * (size + weight * maze.farthest)), _zeros(_FIRST_SIZE), _zeros(_FIRST_SIZE))
-        self._put_first(boxes, player)
-
-    def search(self, walking: int, limit: int) -> int:
-        """Search to one of the ends that `kernel.advance` names."""
-        code = kernel.FULL
-        while code == kernel.FULL:
-            code = kernel.advance(
-                self.maze, self.layouts, self.states, self.queue, self.room, self.counters, walking, self.weight, limit
-            )
-            if code == kernel.FULL:
-                self._grow()
-        return code
-
-    def pushes(self) -> list[int]:
-        """The pushes that led to the solved state, as `4 * cell + direction`."""
-        found, state = [], self.counters[kernel.GOAL]
-        while state:
-            found.append(int(self.states.pushes[state]))
-            state = self.states.parents[state]
-        return found[::-1]
-
-    def _put_first(self, boxes: list[int], player: int) -> None:
-        for index, box in enumerate(boxes):
-            self.layouts.boxes[index] = box
-            self.layouts.hashes[0] ^= self.maze.keys[box]
-        kernel.rehash_layouts(self.layouts, 1)
-        kernel.find_state(self.maze, self.layouts, self.states, self.counters, 0, player)
-        self.states.costs[0] = 0
-        self.layouts.bounds[0] = bound = kernel.assign(self.maze, self.layouts, 0, self.room.paths)
-        frozen = [kernel.stuck(self.maze, self.layouts.boxes, 0, box, self.room.fixed) for box in boxes]
-        if bound < FAR and not any(frozen):
-            kernel.enqueue(self.queue, self.counters, 0, self.weight * bound)
-
-    def _grow(self) -> None:
-        *rows, slots = self.layouts
-        self.layouts = Layouts._make([*map(_doubled, rows), _zeros(2 * len(slots))])
-        kernel.rehash_layouts(self.layouts, self.counters[kernel.LAYOUTS])
-        *rows, slots = self.states
-        self.states = States._make([*map(_doubled, rows), _zeros(2 * len(slots))])
-        kernel.rehash_states(self.maze, self.layouts, self.states, self.counters[kernel.STATES])
-        tops, states, below = self.queue
-        more = _empty(2 * len(tops))
-        more[: len(tops)] = tops
-        self.queue = Queue(more, _doubled(states), _doubled(below))
+def _grown(search: Search) -> Search:
+    larger = search._replace(
+        layouts=_doubled(search.layouts),
+        layout_slots=_zeros(2 * len(search.layout_slots)),
+        states=_doubled(search.states),
+        state_slots=_zeros(2 * len(search.state_slots)),
+        tops=_doubled(search.tops),
+        entries=_doubled(search.entries),
+    )
+    kernel.rehash(larger)
+    return larger
 
 
 def _zeros(count: int) -> Any:
     return np.zeros(count, np.int32) if COMPILED else [0] * count
-
-
-def _empty(count: int) -> Any:
-    return np.full(count, -1, np.int32) if COMPILED else [-1] * count
 
 
 def _doubled(values: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The kernels of Sokoban: best-first search over pushes, and what judges a layout of boxes.
+"""The kernels of Sokoban: best-first search over pushes or pulls, and what judges a layout of boxes.
 
 A state is a layout of boxes and a player who has just pushed. Layouts are judged once, however many states share them.
 The queue is one stack for each priority, so that ties go to the state that was found last; nothing depends on hashing
-or on the machine. All storage comes from the caller, who gives more and calls again where it is full.
+or on the machine. All storage comes from the caller, who gives more and calls again where it is full. It is plain
+vectors of records: a record goes by the place where it begins, which is never 0, and a field adds to that.
 
 Kernels that call each other stay in this one file: numba keeps compiled code until the file of the *caller* changes.
 """
@@ -17,8 +18,20 @@ FAR = 1_000_000
 FULL, FOUND, EXHAUSTED, LIMIT = range(4)
 """How `advance` ends."""
 
-LAYOUTS, STATES, ENTRIES, LOWEST, EXPANSIONS, GOAL = range(6)
-"""Counters by their place in a vector: used storage, the lowest priority, expanded states, the solved state."""
+USED_LAYOUTS, USED_STATES, USED_ENTRIES, LOWEST, EXPANSIONS, SOLVED = range(6)
+"""Counters: where the next record goes, the lowest priority, expanded states, the solved state."""
+
+BOUND, HASH, CELLS = range(3)
+"""A layout: pushes left at least (`FAR`: dead), exclusive or of keys, cells of the boxes; then its plan (`assign`)."""
+
+LAYOUT, PLAYER, COST, PARENT, PUSH, CLOSED, STATE_WIDTH = range(7)
+"""A state: its layout, player, cost so far, state before, push that led here (`4 * cell + direction`), if expanded."""
+
+STATE, BELOW, ENTRY_WIDTH = range(3)
+"""An entry of the queue: its state, and the entry below it on the same stack."""
+
+ALIVE, GOAL = 1, 2
+"""Marks of cells: a lone box can be pushed from there to a goal; it is a goal."""
 
 
 class Maze(NamedTuple):
@@ -27,61 +40,141 @@ class Maze(NamedTuple):
     Attributes:
         size: Number of cells.
         boxes: Number of boxes, which is that of goals.
+        farthest: No layout that can be solved needs more pushes by `assign`.
         steps: `steps[4 * cell + direction]` is the next cell; `size` stands for a wall.
         distances: `distances[goal * (size + 1) + cell]` is the least number of pushes that take a lone box there.
-        alive: 1 for cells from which a lone box can be pushed to a goal.
-        goals: 1 for goals.
+        marks: The marks of each cell.
         keys: Random numbers whose exclusive or stands for a set: one for a box on each cell, two for the player.
-        farthest: The largest bound that `bounds.assign` can return for a solvable layout.
     """
 
     size: int
     boxes: int
+    farthest: int
     steps: Any
     distances: Any
-    alive: Any
-    goals: Any
+    marks: Any
     keys: Any
+
+
+class Search(NamedTuple):
+    """A maze and all that a search knows.
+
+    Attributes:
+        layouts: Records of layouts.
+        layout_slots: Hash table of layouts; 0 is empty.
+        states: Records of states.
+        state_slots: Hash table of states; 0 is empty.
+        tops: The top entry of the stack of each priority; 0 where it is empty.
+        entries: Records of entries.
+        walk: Scratch space; -1 for cells and `FAR` for the wall between two calls.
+        front: Scratch space for cells.
+        fixed: Scratch space; 0 for cells and 1 for the wall between two calls.
+        paths: Scratch space for `reassign`.
+        counters: Named above.
+    """
+
+    size: int
+    boxes: int
     farthest: int
-
-
-class Layouts(NamedTuple):
-    """Sets of boxes: cells, assignment to goals (see `assign`), hashes, and pushes left at least (`FAR`: dead)."""
-
-    boxes: Any
-    plans: Any
-    hashes: Any
-    bounds: Any
-    slots: Any
-
-
-class States(NamedTuple):
-    """Layout, player, cost so far, state before, the push that led here (`4 * cell + direction`), whether expanded."""
-
+    steps: Any
+    distances: Any
+    marks: Any
+    keys: Any
     layouts: Any
-    players: Any
-    costs: Any
-    parents: Any
-    pushes: Any
-    closed: Any
-    slots: Any
-
-
-class Queue(NamedTuple):
-    """Stacks by priority: the top entry of each (-1: empty); of each entry its state and the entry below."""
-
-    tops: Any
+    layout_slots: Any
     states: Any
-    below: Any
-
-
-class Room(NamedTuple):
-    """Scratch space. `walk` is -1 for cells and `FAR` for the wall between two calls, `fixed` 0 and 1."""
-
+    state_slots: Any
+    tops: Any
+    entries: Any
     walk: Any
     front: Any
     fixed: Any
     paths: Any
+    counters: Any
+
+
+class Rules(NamedTuple):
+    """What a search looks for.
+
+    Attributes:
+        pulling: 1 to play backwards: boxes are pulled, and no state is the last.
+        walking: What a step of walking costs, 0 or 1; a push costs 1. With 0, states of one layout whose players can
+            walk to each other are expanded once.
+        thrift: Times the cost of a state is one part of its priority.
+        weight: Times the bound of its layout is the other. With 1 and 1, the solution that is found costs least.
+    """
+
+    pulling: int
+    walking: int
+    thrift: int
+    weight: int
+
+
+@jit
+def advance(search: Search, rules: Rules, limit: int) -> int:
+    """Search until a solution is found, nothing is left, `limit` states are expanded, or the storage is full.
+
+    Returns:
+        `FOUND`, `EXHAUSTED`, `LIMIT` or `FULL`.
+    """
+    layouts, states, counters, walk = search.layouts, search.states, search.counters, search.walk
+    while seek(search.tops, counters):
+        if is_full(search, rules):
+            return FULL
+        entry = search.tops[counters[LOWEST]]
+        state = search.entries[entry + STATE]
+        layout = states[state + LAYOUT]
+        if layouts[layout + BOUND] == 0 and not rules.pulling:
+            counters[SOLVED] = state
+            return FOUND
+        if counters[EXPANSIONS] >= limit:
+            return LIMIT
+        search.tops[counters[LOWEST]] = search.entries[entry + BELOW]
+        if states[state + CLOSED]:
+            continue
+        first, last = layout + CELLS, layout + CELLS + search.boxes
+        for place in range(first, last):
+            walk[layouts[place]] = FAR
+        reached = flood(search.steps, states[state + PLAYER], walk, search.front)
+        if rules.walking or is_first_visit(search, layout, reached):
+            states[state + CLOSED] = 1
+            counters[EXPANSIONS] += 1
+            expand(search, rules, state)
+        for index in range(reached):
+            walk[search.front[index]] = -1
+        for place in range(first, last):
+            walk[layouts[place]] = -1
+    return EXHAUSTED
+
+
+@jit
+def seek(tops: Any, counters: Any) -> bool:
+    """Move `LOWEST` to the first stack that holds something; whether there is one."""
+    priority = counters[LOWEST]
+    while priority < len(tops) and not tops[priority]:
+        priority += 1
+    counters[LOWEST] = priority
+    return bool(priority < len(tops))
+
+
+@jit
+def is_full(search: Search, rules: Rules) -> bool:
+    """Whether an expansion may add more than the storage holds."""
+    counters = search.counters
+    most = 4 * search.boxes + 1
+    highest = counters[LOWEST] + rules.thrift * (1 + search.size) + abs(rules.weight) * search.farthest
+    return bool(
+        counters[USED_LAYOUTS] + most * layout_width(search.boxes) > len(search.layouts)
+        or counters[USED_STATES] + most * STATE_WIDTH > len(search.states)
+        or counters[USED_ENTRIES] + most * ENTRY_WIDTH > len(search.entries)
+        or highest >= len(search.tops)
+    )
+
+
+@jit
+def layout_width(boxes: int) -> int:
+    """The length of a layout's record."""
+    return CELLS + boxes + 3 * (boxes + 1)
 
 
 @jit
@@ -107,86 +200,176 @@ def flood(steps: Any, start: int, walk: Any, front: Any) -> int:
 
 
 @jit
-def find_state(maze: Maze, layouts: Layouts, states: States, counters: Any, layout: int, player: int) -> int:
-    """The number of a state, which is added, with cost `FAR`, where it is new."""
-    slots = states.slots
-    mask = len(slots) - 1
-    slot = (layouts.hashes[layout] ^ maze.keys[maze.size + player]) & mask
-    while slots[slot]:
-        state: int = slots[slot] - 1
-        if states.layouts[state] == layout and states.players[state] == player:
-            return state
-        slot = (slot + 1) & mask
-    added: int = counters[STATES]
-    counters[STATES] = added + 1
-    slots[slot] = added + 1
-    states.layouts[added] = layout
-    states.players[added] = player
-    states.costs[added] = FAR
-    states.closed[added] = 0
-    return added
+def is_first_visit(search: Search, layout: int, reached: int) -> bool:
+    """Whether no state was expanded in which the player walks on the same cells; a state of its own remembers it."""
+    least = search.front[0]
+    for index in range(1, reached):
+        least = min(least, search.front[index])
+    visit = find_state(search, layout, search.size + least)
+    first = search.states[visit + COST] == FAR
+    search.states[visit + COST] = 0
+    return bool(first)
 
 
 @jit
-def find_layout(maze: Maze, layouts: Layouts, room: Room, counters: Any, layout: int, index: int, there: int) -> int:
-    """The number of the layout after box `index` of another one is pushed; a new one is judged and added.
+def expand(search: Search, rules: Rules, state: int) -> None:
+    """Make every push or pull that does not end the hope of a solution; `walk` holds the walking distances."""
+    steps, walk, layouts = search.steps, search.walk, search.layouts
+    layout = search.states[state + LAYOUT]
+    for place in range(layout + CELLS, layout + CELLS + search.boxes):
+        box = layouts[place]
+        for direction in range(4):
+            back = (direction + 2) % 4
+            stand, there, player = steps[4 * box + back], steps[4 * box + direction], box
+            if rules.pulling:
+                there, player = stand, steps[4 * stand + back]
+            blocked = walk[player if rules.pulling else there] == FAR or not search.marks[there] & ALIVE
+            if 0 <= walk[stand] < FAR and not blocked:
+                cost = search.states[state + COST] + 1 + rules.walking * walk[stand]
+                after = find_layout(search, layout, place - layout, there)
+                if layouts[after + BOUND] < FAR:
+                    reach(search, rules, find_state(search, after, player), cost, state, 4 * box + direction)
 
-    `room.walk` must be `FAR` on the boxes of the layout before.
-    """
-    boxes, slots, count = layouts.boxes, layouts.slots, maze.boxes
-    first = layout * count
-    here = boxes[first + index]
-    hashed = layouts.hashes[layout] ^ maze.keys[here] ^ maze.keys[there]
+
+@jit
+def reach(search: Search, rules: Rules, state: int, cost: int, parent: int, push: int) -> None:
+    """Put a state in the queue, unless it has cost less before."""
+    states, entries, counters = search.states, search.entries, search.counters
+    if cost < states[state + COST] and not states[state + CLOSED]:
+        states[state + COST] = cost
+        states[state + PARENT] = parent
+        states[state + PUSH] = push
+        priority = rules.thrift * cost + rules.weight * search.layouts[states[state + LAYOUT] + BOUND]
+        if rules.weight < 0:
+            priority -= rules.weight * search.farthest  # so that it is at least 0
+        entry = counters[USED_ENTRIES]
+        counters[USED_ENTRIES] = entry + ENTRY_WIDTH
+        entries[entry + STATE] = state
+        entries[entry + BELOW] = search.tops[priority]
+        search.tops[priority] = entry
+        counters[LOWEST] = min(counters[LOWEST], priority)
+
+
+@jit
+def find_state(search: Search, layout: int, player: int) -> int:
+    """The state with this layout and player; it is added, with cost `FAR`, where it is new."""
+    states, slots = search.states, search.state_slots
     mask = len(slots) - 1
-    slot = hashed & mask
+    slot = (search.layouts[layout + HASH] ^ search.keys[search.size + player]) & mask
     while slots[slot]:
-        known: int = slots[slot] - 1
-        if layouts.hashes[known] == hashed:
-            same = True
-            for box in range(known * count, (known + 1) * count):
-                cell = boxes[box]
-                if cell != there and (cell == here or room.walk[cell] != FAR):
-                    same = False
-            if same:
-                return known
+        state: int = slots[slot]
+        if states[state + LAYOUT] == layout and states[state + PLAYER] == player:
+            return state
         slot = (slot + 1) & mask
-    new: int = counters[LAYOUTS]
-    counters[LAYOUTS] = new + 1
-    slots[slot] = new + 1
-    layouts.hashes[new] = hashed
-    for box in range(count):
-        boxes[new * count + box] = boxes[first + box]
-    boxes[new * count + index] = there
-    layouts.bounds[new] = FAR
-    if not stuck(maze, boxes, new * count, there, room.fixed):
-        width = 3 * (count + 1)
-        for place in range(width):
-            layouts.plans[new * width + place] = layouts.plans[layout * width + place]
-        layouts.bounds[new] = reassign(maze, layouts, new, index, room.paths)
+    new: int = search.counters[USED_STATES]
+    search.counters[USED_STATES] = new + STATE_WIDTH
+    slots[slot] = new
+    states[new + LAYOUT] = layout
+    states[new + PLAYER] = player
+    states[new + COST] = FAR
     return new
 
 
 @jit
-def assign(maze: Maze, layouts: Layouts, layout: int, paths: Any) -> int:
-    """The least number of pushes that take every box to a goal of its own if none is in another's way; `FAR` if none.
+def find_layout(search: Search, before: int, place: int, there: int) -> int:
+    """The layout after the box at one place of another's record goes to `there`; judged and added where it is new.
 
-    The Hungarian method. A layout's plan holds, for goals and boxes from 1, the box of each goal, the price of each
-    goal, and the worth of each box, such that worth and price of a pair never exceed its distance, and meet it where
-    the pair belongs together.
+    `walk` is `FAR` on the boxes of the layout before.
     """
-    width = 3 * (maze.boxes + 1)
-    for place in range(layout * width, (layout + 1) * width):
-        layouts.plans[place] = 0
-    for index in range(maze.boxes):
-        reassign(maze, layouts, layout, index, paths)
-    return total(maze, layouts, layout)
+    layouts, slots, keys, walk = search.layouts, search.layout_slots, search.keys, search.walk
+    here = layouts[before + place]
+    hashed = layouts[before + HASH] ^ keys[here] ^ keys[there]
+    mask = len(slots) - 1
+    slot = hashed & mask
+    while slots[slot]:
+        known: int = slots[slot]
+        if layouts[known + HASH] == hashed:
+            same = True
+            for box in range(known + CELLS, known + CELLS + search.boxes):
+                cell = layouts[box]
+                if cell != there and (cell == here or walk[cell] != FAR):
+                    same = False
+            if same:
+                return known
+        slot = (slot + 1) & mask
+    new: int = search.counters[USED_LAYOUTS]
+    width = layout_width(search.boxes)
+    search.counters[USED_LAYOUTS] = new + width
+    slots[slot] = new
+    for field in range(width):
+        layouts[new + field] = layouts[before + field]
+    layouts[new + HASH] = hashed
+    layouts[new + place] = there
+    judge(search, new, place - CELLS)
+    return new
 
 
 @jit
-def reassign(maze: Maze, layouts: Layouts, layout: int, index: int, paths: Any) -> int:
+def judge(search: Search, layout: int, index: int) -> None:
+    """Write the bound of a layout whose plan is right but for one box, and its plan where the bound is not `FAR`."""
+    layouts = search.layouts
+    if is_stuck(search, layout, layouts[layout + CELLS + index]):
+        layouts[layout + BOUND] = FAR
+    else:
+        reassign(search, layout, index)
+
+
+@jit
+def is_stuck(search: Search, layout: int, moved: int) -> bool:
+    """Whether a box that was just pushed to `moved` can never be pushed again, nor some others, and not all on goals.
+
+    A box may move along an axis unless a wall or a fixed box stands on either side, or both sides are dead. All boxes
+    are taken as fixed at first, and let go until nothing changes; those that are left hold each other.
+    """
+    layouts, fixed = search.layouts, search.fixed
+    first, last = layout + CELLS, layout + CELLS + search.boxes
+    for place in range(first, last):
+        fixed[layouts[place]] = 1
+    changed = True
+    while changed and fixed[moved]:
+        changed = False
+        for place in range(first, last):
+            if fixed[layouts[place]] and may_move(search.steps, search.marks, fixed, layouts[place]):
+                fixed[layouts[place]] = 0
+                changed = True
+    dead = False
+    for place in range(first, last):
+        if fixed[moved] and fixed[layouts[place]] and not search.marks[layouts[place]] & GOAL:
+            dead = True
+    for place in range(first, last):
+        fixed[layouts[place]] = 0
+    return dead
+
+
+@jit
+def may_move(steps: Any, marks: Any, fixed: Any, box: int) -> bool:
+    """Whether a box may be pushed along an axis, if those that are not fixed make way."""
+    for axis in range(4 * box, 4 * box + 2):
+        here, there = steps[axis], steps[axis + 2]
+        if not (fixed[here] or fixed[there]) and (marks[here] | marks[there]) & ALIVE:
+            return True
+    return False
+
+
+@jit
+def assign(search: Search, layout: int) -> None:
+    """Write the bound of a layout: the least number of pushes that take every box to a goal of its own.
+
+    Boxes do not get in each other's way here. `FAR` where there is no way. The Hungarian method: a plan holds, for
+    goals and boxes from 1, the box of each goal, the price of each goal, and the worth of each box, such that price
+    and worth of a pair never exceed its distance, and meet it where the pair belongs together.
+    """
+    for field in range(layout + CELLS + search.boxes, layout + layout_width(search.boxes)):
+        search.layouts[field] = 0
+    for index in range(search.boxes):
+        reassign(search, layout, index)
+
+
+@jit
+def reassign(search: Search, layout: int, index: int) -> None:
     """As `assign`, from a plan that is right but for one box: one shortest augmenting path."""
-    count, stride, plans = maze.boxes, maze.size + 1, layouts.plans
-    owner = layout * 3 * (count + 1)
+    plans, paths, count = search.layouts, search.paths, search.boxes
+    owner = layout + CELLS + count
     price, worth = owner + count + 1, owner + 2 * (count + 1)
     back, slack, seen = 0, count + 1, 2 * (count + 1)
     for goal in range(count + 1):
@@ -200,11 +383,11 @@ def reassign(maze: Maze, layouts: Layouts, layout: int, index: int, paths: Any) 
     while plans[owner + goal]:
         paths[seen + goal] = 1
         box = plans[owner + goal]
-        cell = layouts.boxes[layout * count + box - 1]
-        least, nearest, offset = 4 * FAR, 0, plans[worth + box]
+        cell, offset = plans[layout + CELLS + box - 1], plans[worth + box]
+        least, nearest = 4 * FAR, 0
         for other in range(1, count + 1):
             if not paths[seen + other]:
-                length = maze.distances[(other - 1) * stride + cell] - offset - plans[price + other]
+                length = search.distances[(other - 1) * (search.size + 1) + cell] - offset - plans[price + other]
                 if length < paths[slack + other]:
                     paths[slack + other] = length
                     paths[back + other] = goal
@@ -220,203 +403,34 @@ def reassign(maze: Maze, layouts: Layouts, layout: int, index: int, paths: Any) 
     while goal:
         plans[owner + goal] = plans[owner + paths[back + goal]]
         goal = paths[back + goal]
-    return total(maze, layouts, layout)
+    plans[layout + BOUND] = planned(search, layout)
 
 
 @jit
-def total(maze: Maze, layouts: Layouts, layout: int) -> int:
-    """The length of a layout's plan, where every box has a goal."""
-    count, length = maze.boxes, 0
-    for goal in range(1, count + 1):
-        box = layouts.plans[layout * 3 * (count + 1) + goal] - 1
-        if box >= 0:
-            length += maze.distances[(goal - 1) * (maze.size + 1) + layouts.boxes[layout * count + box]]
+def planned(search: Search, layout: int) -> int:
+    """The pushes of a layout's plan, over the boxes that have a goal; at most `FAR`."""
+    plans, stride, length = search.layouts, search.size + 1, 0
+    owner = layout + CELLS + search.boxes
+    for goal in range(1, search.boxes + 1):
+        box = plans[owner + goal]
+        if box:
+            length += search.distances[(goal - 1) * stride + plans[layout + CELLS + box - 1]]
     return min(length, FAR)
 
 
 @jit
-def enqueue(queue: Queue, counters: Any, state: int, priority: int) -> None:
-    """Put a state on the stack of its priority."""
-    entry = counters[ENTRIES]
-    counters[ENTRIES] = entry + 1
-    queue.states[entry] = state
-    queue.below[entry] = queue.tops[priority]
-    queue.tops[priority] = entry
-    if priority < counters[LOWEST]:
-        counters[LOWEST] = priority
-
-
-@jit
-def seek(queue: Queue, counters: Any) -> bool:
-    """Move `LOWEST` to the first stack that holds something; whether there is one."""
-    priority, tops = counters[LOWEST], queue.tops
-    while priority < len(tops) and tops[priority] < 0:
-        priority += 1
-    counters[LOWEST] = priority
-    return bool(priority < len(tops))
-
-
-@jit
-def advance(
-    maze: Maze,
-    layouts: Layouts,
-    states: States,
-    queue: Queue,
-    room: Room,
-    counters: Any,
-    walking: int,
-    weight: int,
-    limit: int,
-) -> int:
-    """Search until a solution is found, nothing is left, a limit is met or the storage is full.
-
-    Args:
-        maze: The level.
-        layouts: Storage; holds the first layout.
-        states: Storage; holds the first state.
-        queue: Storage; holds the first state.
-        room: Scratch space.
-        counters: How much of the storage is used, the lowest priority, expansions so far, the solved state.
-        walking: What a step of walking costs, 0 or 1; a push costs 1. With 0, states of one layout whose players can
-            walk to each other are expanded once.
-        weight: Times the bound, added to the cost, is the priority. Costs are least where it is 1.
-        limit: Most expansions.
-
-    Returns:
-        `FOUND`, `EXHAUSTED`, `LIMIT` or `FULL`.
-    """
-    count, walk, front = maze.boxes, room.walk, room.front
-    most, reach = 4 * count + 1, 1 + maze.size + weight * maze.farthest
-    while seek(queue, counters):
-        lowest = counters[LOWEST]
-        if (
-            counters[LAYOUTS] + most > len(layouts.hashes)
-            or counters[STATES] + most > len(states.players)
-            or counters[ENTRIES] + most > len(queue.states)
-            or lowest + reach >= len(queue.tops)
-        ):
-            return FULL
-        entry = queue.tops[lowest]
-        state = queue.states[entry]
-        layout = states.layouts[state]
-        if layouts.bounds[layout] == 0:
-            counters[GOAL] = state
-            return FOUND
-        if counters[EXPANSIONS] >= limit:
-            return LIMIT
-        queue.tops[lowest] = queue.below[entry]
-        if states.closed[state]:
-            continue
-        states.closed[state] = 1
-        for box in range(layout * count, (layout + 1) * count):
-            walk[layouts.boxes[box]] = FAR
-        reached = flood(maze.steps, states.players[state], walk, front)
-        if walking or is_first_visit(maze, layouts, states, counters, layout, front, reached):
-            counters[EXPANSIONS] += 1
-            expand(maze, layouts, states, queue, room, counters, state, walking, weight)
-        for index in range(reached):
-            walk[front[index]] = -1
-        for box in range(layout * count, (layout + 1) * count):
-            walk[layouts.boxes[box]] = -1
-    return EXHAUSTED
-
-
-@jit
-def is_first_visit(
-    maze: Maze, layouts: Layouts, states: States, counters: Any, layout: int, front: Any, reached: int
-) -> bool:
-    """Whether no state was expanded in which the player walks on the same cells; a state of its own remembers it."""
-    least = front[0]
-    for index in range(1, reached):
-        least = min(least, front[index])
-    visit = find_state(maze, layouts, states, counters, layout, maze.size + least)
-    first = states.costs[visit] == FAR
-    states.costs[visit] = 0
-    return bool(first)
-
-
-@jit
-def expand(
-    maze: Maze,
-    layouts: Layouts,
-    states: States,
-    queue: Queue,
-    room: Room,
-    counters: Any,
-    state: int,
-    walking: int,
-    weight: int,
-) -> None:
-    """Make every push that does not end the hope of a solution; `room.walk` holds the walking distances."""
-    count, steps, walk, alive = maze.boxes, maze.steps, room.walk, maze.alive
-    layout, spent = states.layouts[state], states.costs[state]
-    for index in range(count):
-        box = layouts.boxes[layout * count + index]
-        for direction in range(4):
-            length = walk[steps[4 * box + (direction + 2) % 4]]
-            there = steps[4 * box + direction]
-            if 0 <= length < FAR and alive[there] and walk[there] != FAR:
-                pushed = find_layout(maze, layouts, room, counters, layout, index, there)
-                bound = layouts.bounds[pushed]
-                if bound < FAR:
-                    after = find_state(maze, layouts, states, counters, pushed, box)
-                    cost = spent + 1 + walking * length
-                    if cost < states.costs[after] and not states.closed[after]:
-                        states.costs[after] = cost
-                        states.parents[after] = state
-                        states.pushes[after] = 4 * box + direction
-                        enqueue(queue, counters, after, cost + weight * bound)
-
-
-@jit
-def rehash_layouts(layouts: Layouts, used: int) -> None:
-    """Fill the empty slots of a larger table."""
-    mask = len(layouts.slots) - 1
-    for layout in range(used):
-        slot = layouts.hashes[layout] & mask
-        while layouts.slots[slot]:
+def rehash(search: Search) -> None:
+    """Fill the empty slots of larger tables."""
+    layouts, states = search.layouts, search.states
+    mask, width = len(search.layout_slots) - 1, layout_width(search.boxes)
+    for layout in range(width, search.counters[USED_LAYOUTS], width):
+        slot = layouts[layout + HASH] & mask
+        while search.layout_slots[slot]:
             slot = (slot + 1) & mask
-        layouts.slots[slot] = layout + 1
-
-
-@jit
-def rehash_states(maze: Maze, layouts: Layouts, states: States, used: int) -> None:
-    """Fill the empty slots of a larger table."""
-    mask = len(states.slots) - 1
-    for state in range(used):
-        slot = (layouts.hashes[states.layouts[state]] ^ maze.keys[maze.size + states.players[state]]) & mask
-        while states.slots[slot]:
+        search.layout_slots[slot] = layout
+    mask = len(search.state_slots) - 1
+    for state in range(STATE_WIDTH, search.counters[USED_STATES], STATE_WIDTH):
+        slot = (layouts[states[state + LAYOUT] + HASH] ^ search.keys[search.size + states[state + PLAYER]]) & mask
+        while search.state_slots[slot]:
             slot = (slot + 1) & mask
-        states.slots[slot] = state + 1
-
-
-@jit
-def stuck(maze: Maze, boxes: Any, first: int, moved: int, fixed: Any) -> bool:
-    """Whether a box that was just pushed to `moved` can never be pushed again, nor some others, and not all on goals.
-
-    A box may move along an axis unless a wall or a fixed box stands on either side, or both sides are dead. All boxes
-    are taken as fixed at first, and let go until nothing changes; those that are left hold each other.
-
-    `fixed` is 1 for the wall and 0 for cells, and so again afterwards.
-    """
-    steps, alive, last = maze.steps, maze.alive, first + maze.boxes
-    for index in range(first, last):
-        fixed[boxes[index]] = 1
-    changed = True
-    while changed and fixed[moved]:
-        changed = False
-        for index in range(first, last):
-            box = boxes[index]
-            if fixed[box]:
-                for axis in range(4 * box, 4 * box + 2):
-                    here, there = steps[axis], steps[axis + 2]
-                    if not (fixed[here] or fixed[there]) and (alive[here] or alive[there]):
-                        fixed[box] = 0
-                        changed = True
-    dead = False
-    for index in range(first, last):
-        if fixed[moved] and fixed[boxes[index]] and not maze.goals[boxes[index]]:
-            dead = True
-    for index in range(first, last):
-        fixed[boxes[index]] = 0
-    return dead
+        search.state_slots[slot] = state

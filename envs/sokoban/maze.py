@@ -6,12 +6,14 @@ Only the cells that the player could ever walk to are numbered, from 0; the numb
 import random
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from turngym.envs.jit import vector
-from turngym.envs.sokoban.board import GOAL, Level
-from turngym.envs.sokoban.kernel import FAR, Maze
+from turngym.envs.sokoban.board import GOAL as GOAL_SYMBOL
+from turngym.envs.sokoban.board import Level
+from turngym.envs.sokoban.kernel import ALIVE, FAR, GOAL, Maze
 
 
 class Numbers(NamedTuple):
@@ -22,9 +24,13 @@ class Numbers(NamedTuple):
     cells: tuple[int, ...]
 
 
-@lru_cache(maxsize=64)
 def numbers(level: Level) -> Numbers:
     """Renumber a level."""
+    return _numbers(replace(level, boxes=(), player=min(level.inside)))
+
+
+@lru_cache(maxsize=64)
+def _numbers(level: Level) -> Numbers:
     cells = tuple(sorted(level.inside))
     of_cell = {cell: number for number, cell in enumerate(cells)}
     size = len(cells)
@@ -32,21 +38,12 @@ def numbers(level: Level) -> Numbers:
     for cell in cells:
         steps += [size if there == cell else of_cell[there] for there in level.steps[cell]]
     steps += [size] * 4
-    goals = [int(level.cells[cell] == GOAL) for cell in cells] + [0]
+    goals = [int(level.cells[cell] == GOAL_SYMBOL) for cell in cells] + [0]
     rows = [_pushes_to(goal, steps, size) for goal in range(size) if goals[goal]]
-    alive = [int(min(row[cell] for row in rows) < FAR) for cell in range(size + 1)]
+    marks = [ALIVE * any(row[cell] < FAR for row in rows) + GOAL * goals[cell] for cell in range(size + 1)]
     farthest = sum(max(length for length in row if length < FAR) for row in rows)
     distances = [length for row in rows for length in row]
-    maze = Maze(
-        size,
-        len(rows),
-        vector(steps),
-        vector(distances),
-        vector(alive),
-        vector(goals),
-        vector(_keys(3 * size)),
-        farthest,
-    )
+    maze = Maze(size, len(rows), farthest, *map(vector, (steps, distances, marks, _keys(3 * size))))
     return Numbers(maze, of_cell, cells)
 
 
@@ -68,4 +65,4 @@ def _pushes_to(goal: int, steps: Sequence[int], size: int) -> list[int]:
 @lru_cache(maxsize=64)
 def _keys(count: int) -> tuple[int, ...]:
     bits = random.Random(count)
-    return tuple(bits.getrandbits(62) for _ in range(count))
+    return tuple(bits.getrandbits(31) for _ in range(count))

@@ -60,12 +60,14 @@ def solve(
     position = position or level.start
     if is_solved(level, position):
         return Solution("solved" if metric == "any" else "optimal", (), 0, 0)
-    from turngym.envs.sokoban.drive import find_pushes
+    from turngym.envs.sokoban.drive import RULES, find_pushes
+    from turngym.envs.sokoban.kernel import EXHAUSTED, FOUND
 
-    found = find_pushes(level, position, metric, max_expansions)
-    if found.pushes is None:
-        return Solution(found.status, (), 0, found.expansions)
-    return Solution(found.status, walked(level, position, found.pushes), len(found.pushes), found.expansions)
+    found = find_pushes(level, position, RULES[metric], max_expansions)
+    status: Status = "unsolvable" if found.end == EXHAUSTED else "gave_up"
+    if found.end == FOUND:
+        status = "solved" if metric == "any" else "optimal"
+    return Solution(status, walked(level, position, found.pushes), len(found.pushes), found.expansions)
 
 
 def optimum(level: Level, position: Position | None = None, *, max_expansions: int = MAX_EXPANSIONS) -> int:
