@@ -33,12 +33,12 @@ def goal_distances(members: Sequence[Trajectory]) -> dict[str, int]:
     distances: dict[str | None, int] = {None: 0}
     queue = deque[str | None]([None])
     while queue:
-        after = queue.popleft()
-        for before in sources.get(after, ()):
+        state = queue.popleft()
+        for before in sources.get(state, ()):
             if before not in distances:
-                distances[before] = distances[after] + 1
+                distances[before] = distances[state] + 1
                 queue.append(before)
-    return {state: distance for state, distance in distances.items() if state is not None}
+    return {known: distance for known, distance in distances.items() if known is not None}
 
 
 def graphgpo(
