@@ -107,6 +107,7 @@ def play(env: Env, agent: Agent, seeds: Sequence[int]) -> list[Trajectory]:
     for seed in seeds:
         observation, info = env.reset(seed=seed)
         episode = Trajectory(seed=seed, level_id=str(info.get("level_id", "")))
+        episode.state_keys.append(str(info.get("state_key", "")))
         while not (episode.terminated or episode.truncated):
             observation, reward, episode.terminated, episode.truncated, info = env.step(agent.act(observation))
             episode.record_turn(float(reward), info)

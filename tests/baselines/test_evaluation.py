@@ -39,6 +39,13 @@ def test_floor_and_ceiling() -> None:
     assert len({len(line) for line in lines}) == 1
 
 
+def test_episodes_name_the_state_before_each_turn_and_after_the_last() -> None:
+    env = gymnasium.make("turngym:TextFrozenLake-v0")
+    episode = play(env, OracleAgent(env), [3])[0]
+    assert len(episode.state_keys) == episode.turns + 1
+    assert episode.state_keys[0] == env.reset(seed=3)[1]["state_key"]
+
+
 def test_pass_at_k_by_hand() -> None:
     # Of 4 samples 0, 1 and 4 solve the level: 2 of them miss with 1, C(3, 2) / C(4, 2) and 0.
     assert pass_at_k([0, 1, 4], samples=4, k=2) == pytest.approx((0 + (1 - 3 / 6) + 1) / 3)
