@@ -9,7 +9,7 @@ makespan, then by the number of their conflicts, so that the first one without a
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import combinations, count
 from math import inf
 from typing import Literal, NamedTuple, get_args
 
@@ -95,9 +95,6 @@ class _Route(NamedTuple):
     cost: int
     cells: tuple[int, ...]
 
-    def at(self, time: int) -> int:
-        return self.cells[min(time, len(self.cells) - 1)]
-
 
 class _Node(NamedTuple):
     """A branch: what it forbids, and the best way of every agent under that."""
@@ -165,23 +162,26 @@ class _Search:
 
     def _conflicts(self, routes: Sequence[_Route]) -> Iterator[tuple[_Ban, _Ban]]:
         """Every collision, the earliest first, as the two bans of which one must hold."""
-        for time in range(max(len(route.cells) for route in routes)):
-            there, steps_made = dict[int, int](), dict[tuple[int, int], int]()
-            for agent, route in enumerate(routes):
-                cell, ahead = route.at(time), route.at(time + 1)
-                key = time * self.n + cell
-                if cell in there:
-                    yield _Ban(there[cell], False, key), _Ban(agent, False, key)
-                there[cell] = agent
-                if (ahead, cell) in steps_made:
-                    back = (time * self.n + ahead) * self.n + cell
-                    yield _Ban(steps_made[ahead, cell], True, back), _Ban(agent, True, key * self.n + ahead)
-                if ahead != cell:
-                    steps_made[cell, ahead] = agent
+        cells = _by_time(routes)
+        for time, here in enumerate(cells):
+            if len(set(here)) < len(here):
+                for one, other in _pairs(here):
+                    if here[one] == here[other]:
+                        key = time * self.n + here[one]
+                        yield _Ban(one, False, key), _Ban(other, False, key)
+            there = cells[min(time + 1, len(cells) - 1)]
+            edges = [(one, other) if one < other else (other, one) for one, other in zip(here, there, strict=True)]
+            if len(set(edges)) < len(edges):
+                for one, other in _pairs(here):
+                    if here[one] == there[other] != there[one] == here[other]:
+                        yield self._step(one, time, here, there), self._step(other, time, here, there)
+
+    def _step(self, agent: int, time: int, here: Sequence[int], there: Sequence[int]) -> _Ban:
+        return _Ban(agent, True, (time * self.n + here[agent]) * self.n + there[agent])
 
     def _paths(self, routes: Sequence[_Route]) -> tuple[Cells, ...]:
-        length = max(len(route.cells) for route in routes)
-        return tuple(tuple(self.cells[route.at(time)] for time in range(length)) for route in routes)
+        paths = zip(*_by_time(routes), strict=True)
+        return tuple(tuple(self.cells[cell] for cell in path) for path in paths)
 
     def _route(self, agent: int, bans: Sequence[_Ban], others: Sequence[_Route]) -> _Route | None:
         """The agent's cheapest way, of those the shortest, and of those one that collides least with others.
@@ -194,15 +194,14 @@ class _Search:
         no_steps = {ban.key for ban in bans if ban.is_step}
         last_ban = max((key // n for key in no_cells if key % n == goal), default=-1)
         start = self.starts[agent]
-        came_from, closed = dict[int, int](), set[int]()
+        came_from = dict[int, int]()
         queue = [(self._left(distance[start], 0), distance[start], 0, 0, start, -1)]
         if queue[0][0] == inf:
             return None
         while queue:
             estimate, _, collisions, minus_time, key, parent = heapq.heappop(queue)
-            if key in closed:
+            if key in came_from:
                 continue
-            closed.add(key)
             came_from[key] = parent
             time, cell = -minus_time, key % n
             cost = estimate - self._left(distance[cell], time)
@@ -210,7 +209,7 @@ class _Search:
                 return _Route(int(cost), self._trace(came_from, key))
             for there in self.around[cell]:
                 arrival = (time + 1) * n + there
-                if arrival in closed or arrival in no_cells or (no_steps and key * n + there in no_steps):
+                if arrival in came_from or arrival in no_cells or (no_steps and key * n + there in no_steps):
                     continue
                 left = self._left(distance[there], time + 1)
                 if left < inf:
@@ -231,6 +230,17 @@ class _Search:
             cells.append(key % self.n)
             key = came_from[key]
         return tuple(reversed(cells))
+
+
+def _by_time(routes: Sequence[_Route]) -> list[tuple[int, ...]]:
+    """Where all agents are at every time; whoever has arrived stays."""
+    length = max(len(route.cells) for route in routes)
+    paths = [route.cells + route.cells[-1:] * (length - len(route.cells)) for route in routes]
+    return list(zip(*paths, strict=True))
+
+
+def _pairs(here: Sequence[int]) -> Iterator[tuple[int, int]]:
+    return combinations(range(len(here)), 2)
 
 
 class _Traffic:

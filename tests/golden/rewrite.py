@@ -45,6 +45,30 @@ EPISODES: dict[str, Episode] = {
         0,
         ["<code>print('x' * 3000)</code>", "<answer></answer>"],
     ),
+    "joint_path_planning": (
+        "JointPathPlanning-v0",
+        {"max_turns": 12},
+        47,
+        [
+            "Down",
+            "a Down | b Right",
+            "a Down | b Right | c Down",
+            "c Down|B left|A UP",
+            "a Down | b Right | c Left",
+            "a Stay | b Right | c Right",
+            "a Up | b Right | c Up",
+            "a Stay | b Left | c Left",
+            "a Stay | b Stay | c Up",
+            "a Stay | b Right | c Stay",
+            "a Stay | b Right | c Down",
+        ],
+    ),
+    "joint_path_planning_out_of_turns": (
+        "JointPathPlanning-v0",
+        {"agents": 4, "size": 7, "family": "maze", "split": "test", "max_turns": 2},
+        0,
+        ["a Up | b Up | c Up | d Up", "a Left | b Down | c Stay | d Right"],
+    ),
 }
 """Name of the file: id, arguments of `make`, seed, and replies; those after the end are not given."""
 
