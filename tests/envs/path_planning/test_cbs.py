@@ -188,6 +188,16 @@ def test_a_rest_on_the_goal_before_making_way_is_a_cost_but_no_loss() -> None:
     assert (costs.makespan, loss.makespan) == (3, 3)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("objective", ["sum_of_costs", "sum_of_loss"])
+def test_of_two_who_may_wait_it_is_the_one_with_the_shorter_way(order: tuple[int, int], objective: Any) -> None:
+    starts, goals = ((0, 1), (1, 0)), ((2, 1), (1, 4))
+    cross = GridMap.from_ascii("#_###\n_____\n#_###")
+    fleet = Fleet(cross, tuple(starts[one] for one in order), tuple(goals[one] for one in order))
+    plan = cbs(fleet, objective=objective)
+    assert (plan.cost, plan.makespan) == (3 + 4, 4)
+
+
 def test_rings_and_rows_need_no_detour() -> None:
     ring = Fleet(GridMap.from_ascii("__\n__"), ((0, 0), (0, 1), (1, 1), (1, 0)), ((0, 1), (1, 1), (1, 0), (0, 0)))
     row = Fleet(GridMap.from_ascii("____"), ((0, 0), (0, 1), (0, 2)), ((0, 1), (0, 2), (0, 3)))
