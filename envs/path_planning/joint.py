@@ -50,7 +50,7 @@ class JointPathPlanningEnv(TextEnv):
     A text: a line with every conflict of the last turn, if there were any; a line with row and column of every agent
     and its goal; then the map, cells separated by spaces: `#` wall, `_` free, `a` `b` … agents, `A` `B` … their goals.
     An agent covers the goal that it stands on. (In the vocabulary of the `tiny` model letters with a space before them
-    are two tokens, but for `a`, `A`, `B` and `G`; everything else is one.)
+    are two tokens, but for `a`, `B` and `G`; every other cell is one.)
 
     ## Starting State
     A random map of `family`; starts and goals in one connected part of it, nobody on the own goal.
@@ -74,8 +74,8 @@ class JointPathPlanningEnv(TextEnv):
     `agents` (2 to 8), `size` (cells along a side, 4 to 32), `family` ("random", "rooms", "maze", "caves", "city"),
     `min_delay` (how much agents must cost each other: the optimum less the sum of the shortest paths; 0 also takes
     levels where nobody is in the way), and those of `TextEnv`; `max_turns` is "2x" unless given. `fleet` gives a level
-    of your own instead, such as `fleet_levels.load_fleet` reads from MovingAI's scenarios; there is then one level, the
-    same in all splits (`shared_splits` is True).
+    of your own instead, whatever the four others say, such as `fleet_levels.load_fleet` reads from MovingAI's
+    scenarios; there is then one level, the same in all splits (`shared_splits` is True).
 
     ## Transcript
     ```
