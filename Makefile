@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := fast,llm,sb3,trl,multiagent,code,sandbox,dev
+EXTRAS := fast,llm,api,peft,smollm2,sb3,trl,multiagent,code,sandbox,dev
 
 .PHONY: train test test-slow test-compat lint bench clean
 

@@ -247,6 +247,20 @@ def test_shipped_templates_write_calls_as_we_do(name: str, tools) -> None:
     )  # what DeepSeek's begins, and then drops
 
 
+@pytest.mark.parametrize(
+    ("name", "template"), [("hermes", "qwen3"), ("llama", "llama3_1"), ("deepseek", "deepseekv3"), ("anthropic", None)]
+)
+def test_the_page_shows_what_each_family_sees(root, name: str, template: str | None) -> None:
+    page = (root / "docs/tool_formats.md").read_text(encoding="utf-8")
+    shown = page.partition(f"````text {name}\n")[2].partition("\n````")[0]
+    tools = TOOL_FORMATS[name]
+    form = turn_format(shipped(template), tools=tools) if template else turn_format(tokenizer_with(None))
+    question, code = "What is 96 ** 117 % 1000?", "x = 96 ** 117\nprint(x % 1000)"
+    turns = [question, tools.render(code), "<interpreter>\n16\n</interpreter>", "<answer>16</answer>"]
+    text = written(form, "Rules.", turns)
+    assert question + text.partition(question)[2] == shown
+
+
 # The tokenizer of tiny -----------------------------------------------------------------------------------------------
 
 
