@@ -1,7 +1,7 @@
 """Levels for several agents: drawn so that they must give way to each other, or read from MovingAI's scenarios."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -18,7 +18,7 @@ from turngym.envs.path_planning.movingai import load_map, load_scenarios
 FleetFamily = Literal["random", "rooms", "maze", "caves", "city"]
 FLEET_FAMILIES: tuple[FleetFamily, ...] = get_args(FleetFamily)
 
-_MAX_MAPS = 500
+_MAX_MAPS = 1000
 _DRAWS_PER_MAP = 4
 _FEW_EXPANSIONS = 25
 """Enough for most levels of a few agents; a level that needs more is drawn again rather than waited for."""
@@ -59,7 +59,13 @@ def _verdict(plan: JointPlan) -> str:
 
 
 def generate_level(
-    rng: np.random.Generator, family: FleetFamily, *, agents: int, size: int, min_delay: int = 1
+    rng: np.random.Generator,
+    family: FleetFamily,
+    *,
+    agents: int,
+    size: int,
+    min_delay: int = 1,
+    accept: Callable[[Fleet], bool] = lambda fleet: True,
 ) -> FleetLevel:
     """Draw a level.
 
@@ -70,6 +76,7 @@ def generate_level(
         size: Cells along a side, at least 4.
         min_delay: What agents cost each other at least: how much the optimum is above the sum of their shortest paths,
             each alone. With 1 or more nobody who plans alone finds it.
+        accept: Which fleets to take; it is asked before the optimum is looked for, which takes most of the time.
 
     Raises:
         ValueError: If the family, the size or the delay is out of its range.
@@ -85,6 +92,8 @@ def generate_level(
             fleet = _draw_fleet(rng, grid_map, agents)
             if fleet is None:
                 break
+            if not accept(fleet):
+                continue
             plan = cbs(fleet, objective="sum_of_loss", max_expansions=_FEW_EXPANSIONS)
             if plan.status == "optimal" and plan.cost >= shortest_sum(fleet) + min_delay:
                 return FleetLevel(fleet, int(plan.cost), plan.makespan)

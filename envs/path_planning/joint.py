@@ -12,7 +12,7 @@ from turngym.envs.path_planning import fleet_levels, fleet_text
 from turngym.envs.path_planning.cbs import JointPlan, cbs
 from turngym.envs.path_planning.fleet import MOVES, Cells, Fleet, advance
 from turngym.envs.path_planning.fleet_levels import FLEET_FAMILIES, FleetFamily, FleetLevel
-from turngym.envs.splits import Split
+from turngym.envs.splits import Split, split_of
 from turngym.envs.text_env import Event, TextEnv
 
 _MAX_LEGAL = 625
@@ -177,7 +177,12 @@ class JointPathPlanningEnv(TextEnv):
 
     def _generate(self, rng: np.random.Generator) -> FleetLevel:
         return self._only_level or fleet_levels.generate_level(
-            rng, self.family, agents=self.agents, size=self.size, min_delay=self.min_delay
+            rng,
+            self.family,
+            agents=self.agents,
+            size=self.size,
+            min_delay=self.min_delay,
+            accept=lambda fleet: split_of(fleet_levels.canonical(fleet)) == self.split,
         )
 
     def _canonical(self, level: FleetLevel) -> str:

@@ -67,7 +67,7 @@ EPISODES: dict[str, Episode] = {
         "JointPathPlanning-v0",
         {"agents": 4, "size": 7, "family": "maze", "split": "test", "max_turns": 2},
         0,
-        ["a Up | b Up | c Up | d Up", "a Left | b Down | c Stay | d Right"],
+        ["a Up | b Up | c Up | d Up", "a Up | b Down | c Stay | d Right"],
     ),
 }
 """Name of the file: id, arguments of `make`, seed, and replies; those after the end are not given."""

@@ -104,7 +104,7 @@ def test_other_levels_have_other_names() -> None:
         ({"family": "terrain"}, ValueError, "family must be one of random, rooms, maze, caves, city, got 'terrain'"),
         ({"min_delay": -1}, ValueError, "min_delay must be at least 0, got -1"),
         ({"size": 3}, ValueError, "rows and cols must be at least 4, got 3 and 3"),
-        ({"agents": 16, "size": 4}, LevelError, "no level of 16 agents with min_delay 1 on 500 random maps of 4 by 4"),
+        ({"agents": 16, "size": 4}, LevelError, "no level of 16 agents with min_delay 1 on 1000 random maps of 4 by 4"),
     ],
     ids=str,
 )
