@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 from turngym.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from turngym.envs.path_planning.cbs import JointPlan as JointPlan
+    from turngym.envs.path_planning.fleet import Fleet as Fleet
+    from turngym.envs.path_planning.fleet_levels import load_fleet as load_fleet
     from turngym.envs.path_planning.generators import generate_map as generate_map
     from turngym.envs.path_planning.generators import generate_problem as generate_problem
     from turngym.envs.path_planning.maps import GridMap as GridMap
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from turngym.envs.path_planning.movingai import load_map as load_map
     from turngym.envs.path_planning.movingai import load_scenarios as load_scenarios
     from turngym.envs.path_planning.movingai import scenario_tolerance as scenario_tolerance
+    from turngym.envs.path_planning.multi_agent import MultiAgentPathPlanning as MultiAgentPathPlanning
     from turngym.envs.path_planning.obstacles import MovingObstacle as MovingObstacle
     from turngym.envs.path_planning.pictures import Overlay as Overlay
     from turngym.envs.path_planning.pictures import draw_ansi as draw_ansi
@@ -31,9 +35,13 @@ if TYPE_CHECKING:
     from turngym.envs.path_planning.view import View as View
 
 _MODULES = {
+    "cbs": ("JointPlan",),
+    "fleet": ("Fleet",),
+    "fleet_levels": ("load_fleet",),
     "generators": ("generate_map", "generate_problem"),
     "maps": ("GridMap", "Problem"),
     "movingai": ("Scenario", "load_map", "load_scenarios", "scenario_tolerance"),
+    "multi_agent": ("MultiAgentPathPlanning",),
     "obstacles": ("MovingObstacle",),
     "pictures": ("Overlay", "draw_ansi", "draw_image"),
     "search.astar": ("PlanResult", "astar", "distance_field"),
