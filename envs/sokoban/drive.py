@@ -1,6 +1,7 @@
 """What surrounds the search kernel: the first state, storage that grows, and what was found."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,19 +11,16 @@ from turngym.envs.jit import COMPILED, vector
 from turngym.envs.sokoban import kernel
 from turngym.envs.sokoban.board import Level, Position, reachable
 from turngym.envs.sokoban.kernel import FAR, Maze, Rules, Search
-from turngym.envs.sokoban.maze import numbers
+from turngym.envs.sokoban.maze import mirrored, numbers
 
-RULES = {
-    "moves": Rules(pulling=0, walking=1, thrift=1, weight=1),
-    "pushes": Rules(pulling=0, walking=0, thrift=1, weight=1),
-    "any": Rules(pulling=0, walking=0, thrift=1, weight=5),
-}
+MOVES = Rules(pulling=0, walking=1, thrift=1, weight=1)
+PUSHES = Rules(pulling=0, walking=0, thrift=1, weight=1)
+_GREEDY = Rules(pulling=0, walking=0, thrift=1, weight=5)
+_BACKWARDS = Rules(pulling=1, walking=0, thrift=1, weight=5)
+_FARTHEST = Rules(pulling=1, walking=0, thrift=0, weight=-1)
 _FIRST_ROOM = 256
 
 Integers = NDArray[np.integer[Any]]
-
-
-_PULLS = Rules(pulling=1, walking=0, thrift=0, weight=-1)
 
 
 class Found(NamedTuple):
@@ -36,11 +34,35 @@ class Found(NamedTuple):
 def find_pushes(level: Level, position: Position, rules: Rules, limit: int) -> Found:
     """Search for a solution from a position, expanding at most `limit` states."""
     maze, of_cell, cells = numbers(level)
-    boxes = [of_cell[box] for box in position.boxes if box in of_cell]  # a box outside is done with
-    search = begin(maze, boxes, [of_cell[position.player]], rules)
+    search = begin(maze, _inside(position.boxes, of_cell), [of_cell[position.player]], rules)
     end, search = run(search, rules, limit)
-    pushes = _way_to_solved(search) if end == kernel.FOUND else []
+    pushes = _way(search)[::-1] if end == kernel.FOUND else []
     return Found(end, int(search.counters[kernel.EXPANSIONS]), tuple((cells[push // 4], push % 4) for push in pushes))
+
+
+def find_any_pushes(level: Level, position: Position, limit: int) -> Found:
+    """Search greedily, half of the limit forwards, and if that is not enough, half of it backwards."""
+    ahead = find_pushes(level, position, _GREEDY, limit - limit // 2)
+    if ahead.end != kernel.LIMIT:
+        return ahead
+    maze, of_cell, cells = numbers(level)
+    solved = replace(level, boxes=level.goals)
+    search = begin(
+        mirrored(maze, _inside(position.boxes, of_cell)),
+        _inside(level.goals, of_cell),
+        [of_cell[cell] for cell in _regions(solved)],
+        _BACKWARDS,
+    )
+    search.counters[kernel.HOME] = of_cell[position.player]
+    end, search = run(search, _BACKWARDS, limit // 2)
+    way = _way(search) if end == kernel.FOUND else []
+    pushes = tuple((level.steps[cells[push // 4]][(push + 2) % 4], push % 4) for push in way)
+    return Found(end, ahead.expansions + int(search.counters[kernel.EXPANSIONS]), pushes)
+
+
+def _inside(boxes: Iterable[int], of_cell: Mapping[int, int]) -> list[int]:
+    """Boxes by the numbers of the maze, but for those that stand on goals outside."""
+    return [of_cell[box] for box in boxes if box in of_cell]
 
 
 class Pulled(NamedTuple):
@@ -61,7 +83,7 @@ def pull(solved: Level, limit: int) -> Pulled:
     """Play backwards from a solved level, up to `limit` positions, always from the one that seems farthest from it."""
     maze, of_cell, cells = numbers(solved)
     players = [of_cell[cell] for cell in _regions(solved)]
-    _, search = run(begin(maze, [of_cell[box] for box in solved.boxes], players, _PULLS), _PULLS, limit)
+    _, search = run(begin(maze, [of_cell[box] for box in solved.boxes], players, _FARTHEST), _FARTHEST, limit)
     states = _records(search.states, search.counters[kernel.USED_STATES], kernel.STATE_WIDTH)
     states = states[states[:, kernel.CLOSED] == 1]
     width = kernel.layout_width(maze.boxes)
@@ -108,13 +130,13 @@ def run(search: Search, rules: Rules, limit: int) -> tuple[int, Search]:
     return end, search
 
 
-def _way_to_solved(search: Search) -> list[int]:
-    """The pushes that led to the solved state, as `4 * cell + direction`."""
+def _way(search: Search) -> list[int]:
+    """The pushes from the last state to the first, as `4 * cell + direction`."""
     found, state = [], int(search.counters[kernel.SOLVED])
     while parent := int(search.states[state + kernel.PARENT]):
         found.append(int(search.states[state + kernel.PUSH]))
         state = parent
-    return found[::-1]
+    return found
 
 
 def _storage(maze: Maze, rules: Rules) -> Search:
@@ -129,9 +151,11 @@ def _storage(maze: Maze, rules: Rules) -> Search:
         entries=_zeros(_FIRST_ROOM * kernel.ENTRY_WIDTH),
         walk=vector([-1] * size + [FAR]),
         front=_zeros(size),
+        areas=_zeros(size),
+        pen=_zeros(size),
         fixed=vector([0] * size + [1]),
         paths=_zeros(3 * (maze.boxes + 1)),
-        counters=vector([width, kernel.STATE_WIDTH, kernel.ENTRY_WIDTH, 0, 0, 0]),
+        counters=vector([width, kernel.STATE_WIDTH, kernel.ENTRY_WIDTH, 0, 0, 0, size]),
     )
 
 

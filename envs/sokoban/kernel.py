@@ -18,8 +18,9 @@ FAR = 1_000_000
 FULL, FOUND, EXHAUSTED, LIMIT = range(4)
 """How `advance` ends."""
 
-USED_LAYOUTS, USED_STATES, USED_ENTRIES, LOWEST, EXPANSIONS, SOLVED = range(6)
-"""Counters: where the next record goes, the lowest priority, expanded states, the solved state."""
+USED_LAYOUTS, USED_STATES, USED_ENTRIES, LOWEST, EXPANSIONS, SOLVED, HOME = range(7)
+"""Counters: where the next record goes, the lowest priority, expanded states, the last state of a solution; and the
+cell that the player must be able to walk to in it when playing backwards (the wall: there is no such state)."""
 
 BOUND, HASH, CELLS = range(3)
 """A layout: pushes left at least (`FAR`: dead), exclusive or of keys, cells of the boxes; then its plan (`assign`)."""
@@ -68,6 +69,8 @@ class Search(NamedTuple):
         entries: Records of entries.
         walk: Scratch space; -1 for cells and `FAR` for the wall between two calls.
         front: Scratch space for cells.
+        areas: Scratch space for `find_corral`.
+        pen: Scratch space for `find_corral`.
         fixed: Scratch space; 0 for cells and 1 for the wall between two calls.
         paths: Scratch space for `reassign`.
         counters: Named above.
@@ -88,6 +91,8 @@ class Search(NamedTuple):
     entries: Any
     walk: Any
     front: Any
+    areas: Any
+    pen: Any
     fixed: Any
     paths: Any
     counters: Any
@@ -97,7 +102,7 @@ class Rules(NamedTuple):
     """What a search looks for.
 
     Attributes:
-        pulling: 1 to play backwards: boxes are pulled, and no state is the last.
+        pulling: 1 to play backwards: boxes are pulled.
         walking: What a step of walking costs, 0 or 1; a push costs 1. With 0, states of one layout whose players can
             walk to each other are expanded once.
         thrift: Times the cost of a state is one part of its priority.
@@ -121,30 +126,34 @@ def advance(search: Search, rules: Rules, limit: int) -> int:
     while seek(search.tops, counters):
         if is_full(search, rules):
             return FULL
-        entry = search.tops[counters[LOWEST]]
-        state = search.entries[entry + STATE]
-        layout = states[state + LAYOUT]
-        if layouts[layout + BOUND] == 0 and not rules.pulling:
-            counters[SOLVED] = state
-            return FOUND
         if counters[EXPANSIONS] >= limit:
             return LIMIT
+        entry = search.tops[counters[LOWEST]]
         search.tops[counters[LOWEST]] = search.entries[entry + BELOW]
+        state = search.entries[entry + STATE]
         if states[state + CLOSED]:
             continue
-        first, last = layout + CELLS, layout + CELLS + search.boxes
-        for place in range(first, last):
-            walk[layouts[place]] = FAR
+        layout = states[state + LAYOUT]
+        put_boxes(search, layout, FAR)
         reached = flood(search.steps, states[state + PLAYER], walk, search.front)
+        if layouts[layout + BOUND] == 0 and (not rules.pulling or 0 <= walk[counters[HOME]] < FAR):
+            counters[SOLVED] = state
+            return FOUND
         if rules.walking or is_first_visit(search, layout, reached):
             states[state + CLOSED] = 1
             counters[EXPANSIONS] += 1
             expand(search, rules, state)
         for index in range(reached):
             walk[search.front[index]] = -1
-        for place in range(first, last):
-            walk[layouts[place]] = -1
+        put_boxes(search, layout, -1)
     return EXHAUSTED
+
+
+@jit
+def put_boxes(search: Search, layout: int, value: int) -> None:
+    """Write a value into `walk` for every box."""
+    for place in range(layout + CELLS, layout + CELLS + search.boxes):
+        search.walk[search.layouts[place]] = value
 
 
 @jit
@@ -212,12 +221,60 @@ def is_first_visit(search: Search, layout: int, reached: int) -> bool:
 
 
 @jit
+def find_corral(search: Search) -> int:
+    """Number the areas that the player cannot reach, and return the one that must be seen to first; 0 if there is none.
+
+    An area is cells and boxes, as far as they hang together. Where no push leads out of it or along its edge, nothing
+    that happens elsewhere changes what can be done in it; and where one of its boxes is not on a goal, something must
+    be done. So that may come first, at no cost in pushes, though perhaps in steps. (Known as PI-corrals.)
+    """
+    areas, walk = search.areas, search.walk
+    found, number, fewest = 0, 0, 4 * FAR
+    for cell in range(search.size):
+        areas[cell] = 0
+    for start in range(search.size):
+        if walk[start] < 0 and not areas[start]:
+            number += 1
+            pushes = pushes_into(search, start, number)
+            if 0 <= pushes < fewest:
+                found, fewest = number, pushes
+    return found
+
+
+@jit
+def pushes_into(search: Search, start: int, number: int) -> int:
+    """Number an area, and count the pushes that can be made in it; -1 if it is not one that `find_corral` looks for."""
+    steps, marks, areas, walk, front = search.steps, search.marks, search.areas, search.walk, search.pen
+    areas[start] = number
+    front[0] = start
+    count, head, pushes, away, leads_out = 1, 0, 0, False, False
+    while head < count:
+        here = front[head]
+        head += 1
+        is_box = walk[here] == FAR
+        away = away or (is_box and not marks[here] & GOAL)
+        for direction in range(4):
+            stand, there = steps[4 * here + (direction + 2) % 4], steps[4 * here + direction]
+            if is_box and 0 <= walk[stand] < FAR and marks[there] & ALIVE:
+                pushes += walk[there] < 0
+                leads_out = leads_out or 0 <= walk[there] < FAR
+            if there != search.size and not areas[there] and not 0 <= walk[there] < FAR:
+                areas[there] = number
+                front[count] = there
+                count += 1
+    return pushes if away and not leads_out else -1
+
+
+@jit
 def expand(search: Search, rules: Rules, state: int) -> None:
     """Make every push or pull that does not end the hope of a solution; `walk` holds the walking distances."""
     steps, walk, layouts = search.steps, search.walk, search.layouts
     layout = search.states[state + LAYOUT]
+    corral = 0 if rules.pulling or rules.walking else find_corral(search)
     for place in range(layout + CELLS, layout + CELLS + search.boxes):
         box = layouts[place]
+        if corral and search.areas[box] != corral:
+            continue
         for direction in range(4):
             back = (direction + 2) % 4
             stand, there, player = steps[4 * box + back], steps[4 * box + direction], box

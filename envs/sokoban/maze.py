@@ -38,27 +38,39 @@ def _numbers(level: Level) -> Numbers:
     for cell in cells:
         steps += [size if there == cell else of_cell[there] for there in level.steps[cell]]
     steps += [size] * 4
-    goals = [int(level.cells[cell] == GOAL_SYMBOL) for cell in cells] + [0]
-    rows = [_pushes_to(goal, steps, size) for goal in range(size) if goals[goal]]
-    marks = [ALIVE * any(row[cell] < FAR for row in rows) + GOAL * goals[cell] for cell in range(size + 1)]
+    goals = [cell for cell in range(size) if level.cells[cells[cell]] == GOAL_SYMBOL]
+    rows = [_lengths(goal, steps, size, pulling=True) for goal in goals]
+    marks = [ALIVE * any(row[cell] < FAR for row in rows) + GOAL * (cell in goals) for cell in range(size + 1)]
+    return Numbers(_maze(rows, steps, marks), of_cell, cells)
+
+
+def mirrored(maze: Maze, boxes: Sequence[int]) -> Maze:
+    """The maze for playing backwards: boxes go to where they stand now, and none is ever stuck."""
+    rows = [_lengths(box, maze.steps, maze.size, pulling=False) for box in boxes]
+    marks = [ALIVE * any(row[cell] < FAR for row in rows) + GOAL for cell in range(maze.size)] + [0]
+    return _maze(rows, maze.steps, marks)
+
+
+def _maze(rows: Sequence[Sequence[int]], steps: Sequence[int], marks: Sequence[int]) -> Maze:
     farthest = sum(max(length for length in row if length < FAR) for row in rows)
     distances = [length for row in rows for length in row]
-    maze = Maze(size, len(rows), farthest, *map(vector, (steps, distances, marks, _keys(3 * size))))
-    return Numbers(maze, of_cell, cells)
+    size = len(marks) - 1
+    return Maze(size, len(rows), farthest, *map(vector, (steps, distances, marks, _keys(3 * size))))
 
 
-def _pushes_to(goal: int, steps: Sequence[int], size: int) -> list[int]:
-    """The least number of pushes that take a lone box from each cell to a goal, wherever the player is."""
+def _lengths(start: int, steps: Sequence[int], size: int, *, pulling: bool) -> list[int]:
+    """The least number of pulls (or pushes) that take a lone box from a cell to each, wherever the player is."""
     lengths = [FAR] * (size + 1)
-    lengths[goal] = 0
-    queue = deque([goal])
+    lengths[start] = 0
+    queue = deque([start])
     while queue:
         here = queue.popleft()
         for direction in range(4):
-            before = steps[4 * here + direction]
-            if lengths[before] == FAR and before != size and steps[4 * before + direction] != size:
-                lengths[before] = lengths[here] + 1
-                queue.append(before)
+            there = steps[4 * here + direction]
+            player = steps[4 * (there if pulling else here) + (direction if pulling else (direction + 2) % 4)]
+            if lengths[there] == FAR and size not in (there, player):
+                lengths[there] = lengths[here] + 1
+                queue.append(there)
     return lengths
 
 

@@ -60,10 +60,13 @@ def solve(
     position = position or level.start
     if is_solved(level, position):
         return Solution("solved" if metric == "any" else "optimal", (), 0, 0)
-    from turngym.envs.sokoban.drive import RULES, find_pushes
+    from turngym.envs.sokoban.drive import MOVES, PUSHES, find_any_pushes, find_pushes
     from turngym.envs.sokoban.kernel import EXHAUSTED, FOUND
 
-    found = find_pushes(level, position, RULES[metric], max_expansions)
+    if metric == "any":
+        found = find_any_pushes(level, position, max_expansions)
+    else:
+        found = find_pushes(level, position, MOVES if metric == "moves" else PUSHES, max_expansions)
     status: Status = "unsolvable" if found.end == EXHAUSTED else "gave_up"
     if found.end == FOUND:
         status = "solved" if metric == "any" else "optimal"
