@@ -204,12 +204,15 @@ def _check_places(level: Level) -> None:
 
 
 def _check_inside(level: Level) -> None:
-    row_of_last = level.height - 1
-    for cell in sorted(level.inside):
-        row, column = divmod(cell, level.width)
-        if row in (0, row_of_last) or column in (0, level.width - 1):
+    width, seen, front = level.width, {level.player}, [level.player]
+    while front:
+        cell = front.pop()
+        if cell // width in (0, level.height - 1) or cell % width in (0, width - 1):
             raise ValueError(f"walls close around the player, got a way out at {_at(level, cell)}")
-    away = sorted((set(level.boxes) ^ level.goal_set) - level.inside)
+        found = {cell - 1, cell + 1, cell - width, cell + width} - seen
+        front += [there for there in found if level.cells[there] != WALL]
+        seen |= found
+    away = sorted((set(level.boxes) ^ level.goal_set) - seen)
     if away:
         raise ValueError(f"boxes and goals lie where the player can go, got one outside at {_at(level, away[0])}")
 
