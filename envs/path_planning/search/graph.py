@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -24,6 +24,7 @@ class Edge:
         lower: A proved lower bound of the cheapest path's cost; inf where it is proved that there is none.
         path: The cheapest path found, both waypoints included; empty where there is none yet.
         cost: Of that path; inf where there is none yet.
+        weight: Of the search that found it.
         expansions: Cells expanded for this edge.
         failures: Searches in a row that ended without a result.
     """
@@ -33,19 +34,20 @@ class Edge:
     lower: float
     path: tuple[Cell, ...] = ()
     cost: float = inf
+    weight: float = inf
     expansions: int = 0
     failures: int = 0
 
     def settled(self, epsilon: float) -> bool:
-        """Whether the stored path is proved to cost at most ε times the cheapest one."""
-        return self.cost <= epsilon * self.lower * (1 + ROUNDING)
+        """Whether there is a path that a search with ε or less has found, or that is proved to be as good."""
+        return bool(self.path) and (self.weight <= epsilon or self.cost <= epsilon * self.lower * (1 + ROUNDING))
 
     def avoid(self, epsilon: float) -> bool:
         """Whether the edge is AVOID: searched without a result that is good enough."""
         return self.failures > 0 and not self.settled(epsilon)
 
     def estimate(self, epsilon: float) -> float:
-        """The cost that a search over the graph counts: of the path where it is settled, else the lower bound."""
+        """The cost that a search over the graph counts: of the path where that is settled, else the lower bound."""
         return self.cost if self.settled(epsilon) else self.lower
 
 
@@ -99,15 +101,17 @@ class Graph:
             edge.lower, edge.failures = inf, 0
             return PlanResult((), inf, 0, inf, "unsolvable")
         result = local_search(self.map, edge.origin, edge.target, weight=weight, budget=budget)
-        self.learn(edge, result)
+        self.learn(edge, result, weight)
         edge.failures = 0 if result.path else edge.failures + 1
         return result
 
-    def learn(self, edge: Edge, result: PlanResult) -> None:
+    def learn(self, edge: Edge, result: PlanResult, weight: float) -> None:
         """Keep what a search between an edge's waypoints found: a better path, a better bound, what it cost."""
         self.expansions += result.expansions
         edge.expansions += result.expansions
         edge.lower = max(edge.lower, result.lower)
+        if result.path:
+            edge.weight = min(edge.weight, weight)
         if result.cost < edge.cost:
             edge.path, edge.cost = result.path, result.cost
 
@@ -147,11 +151,13 @@ class Graph:
         opened = (before.zones != changed.zones) & (changed.zones != BLOCKED)
         cheaper = np.argwhere(_around(opened | (changed.costs < before.costs)))
         touched = _around((before.zones != changed.zones) | (before.costs != changed.costs))
-        for edge in self.edges.values():
+        edges = list(self.edges.values())
+        for edge, detour in zip(edges, _detours(changed, edges, cheaper), strict=True):
             if edge.path and touched[tuple(np.transpose(edge.path))].any():
                 self._check(edge)
-            if len(cheaper):
-                self._lower(edge, cheaper)
+            if detour < edge.lower:
+                edge.failures += edge.lower == inf  # there may be a path now, but nobody should count on it
+                edge.lower = detour
             edge.lower = max(edge.lower, changed.heuristic(edge.origin, edge.target))
 
     def _check(self, edge: Edge) -> None:
@@ -159,13 +165,7 @@ class Graph:
         try:
             edge.cost = self.map.path_cost(edge.path)
         except ValueError:
-            edge.path, edge.cost, edge.failures = (), inf, 0
-
-    def _lower(self, edge: Edge, cells: NDArray[np.intp]) -> None:
-        """Lower an edge's bound to what a path by one of these cells, `(n, 2)`, could cost."""
-        detour = float((_heuristics(self.map, cells, edge.origin) + _heuristics(self.map, cells, edge.target)).min())
-        if detour < edge.lower:
-            edge.lower, edge.failures = detour, 0
+            edge.path, edge.cost, edge.weight, edge.failures = (), inf, inf, 0
 
 
 def chain(entering: Mapping[Cell, Edge], start: Cell, goal: Cell) -> list[Edge]:
@@ -200,11 +200,16 @@ def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(np.any([padded[i : i + rows, j : j + cols] for i in range(3) for j in range(3)], axis=0))
 
 
-def _heuristics(grid_map: GridMap, cells: NDArray[np.intp], target: Cell) -> NDArray[np.float64]:
-    """`GridMap.heuristic` of many cells, `(n, 2)`."""
-    away = np.abs(cells - target)
-    diagonal = away.min(axis=1) if grid_map.connectivity == 8 else 0
-    return np.asarray((away.sum(axis=1) + (SQRT2 - 2) * diagonal) * grid_map.cheapest * grid_map.cell_size)
+def _detours(grid_map: GridMap, edges: Sequence[Edge], cells: NDArray[np.intp]) -> list[float]:
+    """For each edge, the least that a path by one of these cells, `(n, 2)`, could cost; inf where there are none."""
+    least = np.full(len(edges), inf)
+    ends = np.array([(edge.origin, edge.target) for edge in edges], dtype=np.intp).reshape(-1, 2, 2)
+    for cell in cells:
+        away = np.abs(ends - cell)
+        diagonal = away.min(axis=2) if grid_map.connectivity == 8 else np.zeros(away.shape[:2])
+        steps = (away.sum(axis=2) + (SQRT2 - 2) * diagonal).sum(axis=1)
+        np.minimum(least, steps * grid_map.cheapest * grid_map.cell_size, out=least)
+    return [float(value) for value in least]
 
 
 def _check_same_rules(before: GridMap, changed: GridMap) -> None:

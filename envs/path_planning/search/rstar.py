@@ -143,7 +143,7 @@ class _Round:
         budget = None if limit == inf else int(limit)
         search = Search(self.grid_map, edge.origin, cell, weight=self.epsilon)
         result = search.run(budget=budget)
-        self.graph.learn(edge, result)
+        self.graph.learn(edge, result, self.epsilon)
         self.estimates[edge.origin, cell] = result.cost if result.path else search.key
         if not result.path or self._cost(edge) > self.epsilon * self.grid_map.heuristic(self.start, cell):
             self.best[cell] = min(self.entering[cell], key=lambda entering: (self._cost(entering), entering.origin))

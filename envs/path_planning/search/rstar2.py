@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 
 from turngym.envs.path_planning.maps import Cell, GridMap
-from turngym.envs.path_planning.search.astar import PlanResult, Search, Status, check_free
+from turngym.envs.path_planning.search.astar import ROUNDING, PlanResult, Search, Status, check_free
 from turngym.envs.path_planning.search.graph import Edge, Graph
 from turngym.envs.path_planning.search.open_list import OpenList
 from turngym.envs.path_planning.search.proposals import Proposal, corners_and_doors
 from turngym.envs.path_planning.search.rstar import check_settings
 
 _AT_A_TIME = 3
-"""The search from start to goal goes on for so many expansions for each row or column of its length: enough for
-weighted A* to end on an easy map."""
+"""In its turn the search from start to goal goes on for so many expansions for each row or column of its length: enough
+for weighted A* to end on an easy map."""
 
 
 @dataclass
@@ -43,6 +43,8 @@ class _Round:
     best: dict[Cell, Edge] = field(default_factory=dict)
     closed: set[Cell] = field(default_factory=set)
     pending: Cell | None = None
+    repairing: bool = False
+    proved: bool = False
     direct: Search | None = None
     spent: int = 0
     spent_directly: int = 0
@@ -98,6 +100,7 @@ class RStar2Planner:
         self._distance, self._successors, self._threshold, self._spacing = distance, successors, threshold, spacing
         self._proposal, self._rng, self._patience = proposal, rng, patience
         self._served: set[Cell] = set()
+        self._reached = inf
         self._direct = self.graph.connect(start, goal)
         self._proof: Search | None = None
         self._round = _Round(1.0, 0)
@@ -109,17 +112,18 @@ class RStar2Planner:
             epsilon: Factor of the heuristic, at least 1, between waypoints and in short searches. Unless an AVOID edge
                 had to be searched again, the path costs at most ε times the cheapest one through the graph's other
                 edges, whatever those cost that were not searched.
-            prove: Also prove that the path costs at most ε times the cheapest path of all, or find one that does, by as
-                much of A* as that takes.
+            prove: Prove that the path costs at most ε times the cheapest path of all, or find one that does, by as much
+                of A* as that takes. Waypoints are then tried only while no path is known, and with ε = 1 never.
             max_expansions: Limit of this plan; None is no limit.
 
         Raises:
             ValueError: If an argument is out of its range.
         """
         self.begin(epsilon, max_expansions=max_expansions)
-        while (cell := self.advance()) is not None:
-            grid_map, goal = self.graph.map, self.goal
-            self.offer(self._proposal(grid_map, cell, goal, self._distance, self._successors, self._rng))
+        if not prove or (epsilon > 1 and self._cost() == inf):
+            while (cell := self.advance()) is not None:
+                grid_map, goal = self.graph.map, self.goal
+                self.offer(self._proposal(grid_map, cell, goal, self._distance, self._successors, self._rng))
         if prove:
             self._prove()
         return self.result()
@@ -131,6 +135,9 @@ class RStar2Planner:
         if max_expansions is not None and max_expansions < 0:
             raise ValueError(f"max_expansions must be at least 0, got {max_expansions}")
         current = self._round = _Round(epsilon, inf if max_expansions is None else max_expansions)
+        cost = self._cost()
+        current.proved = cost <= epsilon * self._direct.lower * (1 + ROUNDING)
+        current.repairing = cost < inf and epsilon >= self._reached
         current.costs[self.start] = 0.0
         current.open.insert(self.start, (False, epsilon * self.graph.map.heuristic(self.start, self.goal)))
 
@@ -143,10 +150,21 @@ class RStar2Planner:
         current = self._round
         if current.pending is not None:
             raise ValueError(f"{current.pending} still waits for an offer")
-        while current.spent < current.limit and self._direct.lower < inf and not self._direct.settled(current.epsilon):
-            direct_is_due = current.spent >= (1 + self._patience) * current.spent_directly
-            cell = None if direct_is_due else current.open.pop()
+        cell = self._next()
+        if cell is None and current.spent < current.limit and self._cost() < inf:
+            self._reached = min(self._reached, current.epsilon)
+        return cell
+
+    def _next(self) -> Cell | None:
+        current = self._round
+        while current.spent < current.limit and not current.proved:
+            if not current.repairing and current.spent >= (1 + self._patience) * current.spent_directly:
+                self._search_directly()
+                continue
+            cell = current.open.pop()
             if cell is None:
+                if current.repairing:
+                    return None
                 self._search_directly()
                 continue
             edge = current.best.get(cell)
@@ -192,9 +210,7 @@ class RStar2Planner:
         before = self.graph.map
         self.graph.update(changed)
         cells = np.argwhere((before.zones != changed.zones) | (before.costs != changed.costs))
-        self._served = {
-            cell for cell in self._served if np.abs(cells - cell).max(axis=1).min(initial=inf) > self._distance
-        }
+        self._served = {cell for cell in self._served if (np.abs(cells - cell).max(axis=1) > self._distance).all()}
         self._proof, self._round = None, _Round(1.0, 0)
 
     def move(self, start: Cell) -> None:
@@ -207,6 +223,10 @@ class RStar2Planner:
         self.start = start
         self._direct = self.graph.connect(start, self.goal)
         self._proof, self._round = None, _Round(1.0, 0)
+
+    def _cost(self) -> float:
+        """The cost of the best path that is known."""
+        return self.graph.route(self.start, self.goal)[1]
 
     def _placed(self, cell: Cell, offered: list[Cell]) -> tuple[Cell, ...]:
         """What is offered to a waypoint, and the goal in sight, each replaced by a waypoint that is near to it."""
@@ -226,15 +246,19 @@ class RStar2Planner:
         """Go on with the search from start to goal."""
         current, direct = self._round, self._direct
         if not (self.graph.map.is_free(self.start) and self.graph.map.is_free(self.goal)):
-            direct.lower = inf
+            direct.lower, current.proved = inf, True
             return
         if current.direct is None:
             current.direct = Search(self.graph.map, self.start, self.goal, weight=current.epsilon)
-        budget = min(1 + _AT_A_TIME * _apart(self.start, self.goal), current.limit - current.spent)
-        result = current.direct.run(budget=int(budget))
-        self.graph.learn(direct, result)
+        result = current.direct.run(budget=int(min(self._turn(), current.limit - current.spent)))
+        self.graph.learn(direct, result, current.epsilon)
+        current.proved = result.status != "gave_up"
+        direct.failures = int(not current.proved)
         current.spent += result.expansions
         current.spent_directly += result.expansions
+
+    def _turn(self) -> int:
+        return 1 + _AT_A_TIME * _apart(self.start, self.goal)
 
     def _evaluate(self, edge: Edge) -> None:
         """Search for the path of an edge, and place its target in OPEN accordingly."""
@@ -248,7 +272,7 @@ class RStar2Planner:
         current = self._round
         current.closed.add(cell)
         current.spent += 1
-        if cell not in self._served:
+        if not current.repairing and cell not in self._served:
             current.pending = cell
             return True
         self._relax(cell)
@@ -257,7 +281,8 @@ class RStar2Planner:
     def _relax(self, cell: Cell) -> None:
         current = self._round
         for edge in self.graph.leaving(cell):
-            if edge is not self._direct and edge.target not in current.closed:
+            searched_apart = edge is self._direct and not edge.settled(current.epsilon)
+            if not searched_apart and edge.target not in current.closed:
                 current.entering.setdefault(edge.target, []).append(edge)
                 self._rank(edge.target)
 
@@ -279,14 +304,14 @@ class RStar2Planner:
     def _prove(self) -> None:
         """A* from start to goal, until its smallest key proves the bound or it finds a better path."""
         current, direct = self._round, self._direct
-        _, cost = self.graph.route(self.start, self.goal)
-        if cost == inf or cost <= current.epsilon * direct.lower or current.spent >= current.limit:
+        cost = self._cost()
+        if cost <= current.epsilon * direct.lower or current.spent >= current.limit:
             return
         if self._proof is None:
             self._proof = Search(self.graph.map, self.start, self.goal)
         budget = None if current.limit == inf else int(current.limit - current.spent)
         result = self._proof.run(budget=budget, cutoff=cost / current.epsilon)
-        self.graph.learn(direct, result)
+        self.graph.learn(direct, result, 1.0)
         current.spent += result.expansions
 
 
