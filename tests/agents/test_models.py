@@ -87,6 +87,9 @@ def test_gradient_checkpointing_changes_memory_alone(trajectories) -> None:
     model.checkpoint_gradients()
     assert_same(plain, checkpointed := gradients(model, trajectories))
     assert checkpointed[2] < 0.5 * plain[2]
+    ids, cache = torch.tensor([[1, 2, 3]]), model.new_cache()
+    model.hidden(ids, torch.ones_like(ids), torch.arange(3)[None], cache)
+    assert cache.get_seq_length() == 3  # though gradients are wanted
     envs = [gymnasium.make(ENV_ID, max_turns=3) for _ in range(4)]
     again = collect_rollout(LLMPolicy(model, max_new_tokens=4), envs, range(4))
     assert [each.ids for each in again] == [each.ids for each in trajectories]

@@ -49,7 +49,7 @@ def test_a_thought_and_words_before_a_call_are_skipped(form, code: str) -> None:
     assert form.parse(f"<think>\nIs it <answer>5</answer>? {form.render('no')}\n</think>\n\n{call}") == Call(code)
     if form is not LLAMA:  # whose reply is the call and nothing else
         assert form.parse(f"I compute it.\n{call}") == Call(code)
-        assert form.parse(f"It was opened in the prompt.\n</think>\n\n{call}") == Call(code)
+        assert form.parse(f"opened in the prompt: <answer>5</answer>?\n</think>\n\n{call}") == Call(code)
 
 
 @pytest.mark.parametrize("form", [HERMES, LLAMA, DEEPSEEK], ids=lambda form: form.name)
