@@ -19,6 +19,9 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Two threads of PyTorch gain nothing on models this small, and wait for each other without end on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "env_id" in metafunc.fixturenames:
