@@ -35,6 +35,7 @@ from turngym.wrappers.tool_formats import TOOL
 openai, tyro, tqdm = (require(module, "api") for module in ("openai", "tyro", "tqdm"))
 
 Env = gymnasium.Env[str, str]
+_OF_TOKENS = ("ids", "policy_mask", "turn_id", "segment", "log_probs", "values", "bootstrap_value")  # a server's own
 _AT_LEAST_ONE = ("episodes", "samples", "concurrency", "max_tokens")
 _AT_LEAST_ZERO = ("first_seed", "retries", "temperature")
 
@@ -167,7 +168,8 @@ class Evaluation:
             observation, reward, episode.terminated, episode.truncated, info = step
             episode.record_turn(float(reward), info)
             said.add_observation(observation)
-        return episode.to_dict() | {
+        told = {name: value for name, value in episode.to_dict().items() if name not in _OF_TOKENS}
+        return told | {
             "sample": sample,
             "replies": replies,
             "messages": said.messages,

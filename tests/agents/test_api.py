@@ -130,6 +130,7 @@ def test_a_real_model_plays_and_every_line_is_the_episode(serve, tmp_path, capsy
         assert (line["messages"], line["rewards"]) == (messages, rewards)
         assert (line["prompt_tokens"], line["completion_tokens"]) == (10 * len(rewards), 2 * len(rewards))
         assert line["valid"]
+        assert "ids" not in line  # there are no tokens here, and nobody should look for them
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert summary["success"] == sum(line["success"] for line in lines) / 5
     assert summary["normalized"] is None  # other levels than those of the reference scores
