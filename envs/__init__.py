@@ -34,4 +34,5 @@ _register("RagenFrozenLake-v0", "turngym.envs.ragen_frozen_lake:RagenFrozenLakeE
 _register("Bandit-v0", "turngym.envs.bandit:BanditEnv")
 _register("BanditReversed-v0", "turngym.envs.bandit:BanditEnv", risky="Phoenix")
 _register("CodeInterpreter-v0", "turngym.envs.code_interpreter.env:CodeInterpreterEnv")
+_register("PathPlanning-v0", "turngym.envs.path_planning.env:PathPlanningEnv")
 _register("JointPathPlanning-v0", "turngym.envs.path_planning.joint:JointPathPlanningEnv")

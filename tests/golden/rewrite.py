@@ -45,6 +45,32 @@ EPISODES: dict[str, Episode] = {
         0,
         ["<code>print('x' * 3000)</code>", "<answer></answer>"],
     ),
+    "path_planning": (
+        "PathPlanning-v0",
+        {"split": "test"},
+        16,
+        ["Go Left", "Left", "Right || Up", "down", "LEFT", " left\n", "Up"],
+    ),
+    "path_planning_obstacles": (
+        "PathPlanning-v0",
+        {"obstacles": 3, "size": 6, "moves_per_turn": 2, "family": "random"},
+        28,
+        ["Stay||stay", "Right || Right", "Down || Down", "Right || Right", "Up"],
+    ),
+    "path_planning_unknown_terrain": (
+        "PathPlanning-v0",
+        {
+            "family": "terrain",
+            "size": (6, 9),
+            "connectivity": 8,
+            "max_steps": 40,
+            "view_radius": 1,
+            "reward": "cost",
+            "shaping": True,
+        },
+        0,
+        ["Up Right", "Up", "Stay", "Up Left", "Up Left", "Right", "Up Right", "Down"],
+    ),
     "joint_path_planning": (
         "JointPathPlanning-v0",
         {"max_turns": 12},
