@@ -1,6 +1,6 @@
 """Levels of a wanted difficulty: rooms carved at random, boxes pulled off their goals, the optimum proved.
 
-A room is carved by a walk that clears two by two cells at a time. Boxes stand on its goals at first and are pulled
+A room is carved by a random walk that clears two to four cells at each step. Boxes stand on its goals at first and are pulled
 away, always from the position that seems farthest from a solution; positions on the way are drawn and solved exactly
 until one takes as many moves as wanted. The same generator gives the same levels in every process, with and without
 numba.
@@ -14,7 +14,7 @@ from turngym.envs.errors import LevelError
 from turngym.envs.sokoban.board import FLOOR, GOAL, WALL, Level, canonical, reachable
 from turngym.envs.sokoban.solver import solve
 
-MAX_SIZE = 20
+MIN_SIZE, MAX_SIZE = 5, 20
 """Cells along a side, walls included."""
 
 _SHARE_OF_FLOOR = (0.5, 0.9)
@@ -24,7 +24,7 @@ _ROOMS = 1000
 _TRIES = 4
 _POSITIONS = 500
 _EXPANSIONS = 10_000
-_DRAWS_PER_LEVEL = 20
+_MISSES = 100
 
 
 def check_difficulty(*, size: int | tuple[int, int], boxes: int, min_moves: int, max_moves: int) -> None:
@@ -34,8 +34,10 @@ def check_difficulty(*, size: int | tuple[int, int], boxes: int, min_moves: int,
         ValueError: If there can be no such level.
     """
     height, width = _sides(size)
-    if not (min(height, width) >= 4 and max(height, width) <= MAX_SIZE):
-        raise ValueError(f"size must be between 4 and {MAX_SIZE} cells along each side, walls included, got {size}")
+    if not (min(height, width) >= MIN_SIZE and max(height, width) <= MAX_SIZE):
+        raise ValueError(
+            f"size must be between {MIN_SIZE} and {MAX_SIZE} cells along each side, walls included, got {size}"
+        )
     most = (height - 2) * (width - 2) // 3
     if not 1 <= boxes <= most:
         raise ValueError(f"boxes must be between 1 and {most}, a third of the cells inside, got {boxes}")
@@ -52,7 +54,7 @@ def generate(
 
     Args:
         rng: Source of all luck.
-        size: Cells along a side, or rows and columns, with the outer walls, 4 to 20.
+        size: Cells along a side, or rows and columns, with the outer walls, 5 to 20.
         boxes: Number of boxes, at most a third of the cells inside.
         min_moves: Fewest moves of the shortest solution, at least 1.
         max_moves: Most moves of the shortest solution.
@@ -88,13 +90,12 @@ def generate_set(
         LevelError: If not enough different ones were found.
     """
     found: dict[str, Level] = {}
-    for _ in range(_DRAWS_PER_LEVEL * count):
-        if len(found) == count:
-            break
+    misses = 0
+    while len(found) < count:
         level = generate(rng, size=size, boxes=boxes, min_moves=min_moves, max_moves=max_moves)
-        found.setdefault(canonical(level), level)
-    if len(found) < count:
-        raise LevelError(f"only {len(found)} of {count} levels are different after {_DRAWS_PER_LEVEL * count} draws")
+        misses = misses + 1 if found.setdefault(canonical(level), level) is not level else 0
+        if misses == _MISSES:
+            raise LevelError(f"only {len(found)} of {count} levels found, then the same ones {_MISSES} times in a row")
     return list(found.values())
 
 
@@ -114,7 +115,7 @@ def _room(rng: np.random.Generator, height: int, width: int, boxes: int) -> Leve
 
 
 def _carve(rng: np.random.Generator, height: int, width: int, wanted: int) -> list[int]:
-    """Cells that a random walk clears, sorted. It clears its own, and at each step one to three around it."""
+    """Cells that a random walk clears, sorted: at each step its own and one to three beside it."""
     stamps = ((0, 1), (0, width), (0, 1, width, width + 1))
     luck = rng.random((4 * height * width, 3)).tolist()
     row, column, direction = 1 + int(luck[0][0] * (height - 3)), 1 + int(luck[0][1] * (width - 3)), 0

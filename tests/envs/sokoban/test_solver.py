@@ -1,5 +1,6 @@
 """The solvers: hand-worked levels, exhaustive search, proofs of no solution, limits, the same without numba."""
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 
 from turngym.envs.errors import LevelError
+from turngym.envs.jit import COMPILED
+from turngym.envs.sokoban import drive, kernel
 from turngym.envs.sokoban.board import Level, Position, is_push, is_solved, move
 from turngym.envs.sokoban.formats import parse_level, to_lurd, to_xsb
+from turngym.envs.sokoban.maze import numbers
 from turngym.envs.sokoban.packs import load_pack
 from turngym.envs.sokoban.solver import Solution, optimum, solve
 
@@ -126,6 +130,29 @@ def test_many_boxes_and_cells() -> None:
         check(level, solution)
 
 
+def test_bounds_are_those_of_the_best_assignment() -> None:
+    for packed in load_pack()[::100]:
+        maze, of_cell, _ = numbers(packed.level)
+        boxes, player = [of_cell[box] for box in packed.level.boxes], of_cell[packed.level.player]
+        _, search = drive.run(drive.begin(maze, boxes, [player], drive.MOVES), drive.MOVES, 300)
+        width = kernel.layout_width(maze.boxes)
+        for layout in range(width, int(search.counters[kernel.USED_LAYOUTS]), width):
+            cells = search.layouts[layout + kernel.CELLS : layout + kernel.CELLS + maze.boxes]
+            best = min(
+                sum(maze.distances[goal * (maze.size + 1) + cell] for goal, cell in enumerate(order))
+                for order in itertools.permutations(cells)
+            )
+            bound = search.layouts[layout + kernel.BOUND]
+            assert bound == best or (bound == kernel.FAR and (best > kernel.FAR or packed_in(maze, search, layout)))
+
+
+def packed_in(maze: kernel.Maze, search: kernel.Search, layout: int) -> bool:
+    """Whether some box of a layout is stuck."""
+    return any(
+        kernel.is_stuck(search, layout, search.layouts[layout + kernel.CELLS + index]) for index in range(maze.boxes)
+    )
+
+
 # Limits ------------------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +179,7 @@ import dataclasses, json
 import numpy as np
 from turngym.envs.jit import COMPILED
 from turngym.envs.sokoban.generator import generate
+from turngym.envs.sokoban.maze import numbers
 from turngym.envs.sokoban.packs import load_pack
 from turngym.envs.sokoban.solver import solve
 
@@ -165,8 +193,8 @@ print(json.dumps([COMPILED, [dataclasses.asdict(level) for level in levels], lis
 """
 
 
+@pytest.mark.skipif(not COMPILED, reason="needs numba")
 def test_the_same_with_and_without_numba(run_python: Callable[..., str]) -> None:
-    pytest.importorskip("numba")
     compiled, *results = json.loads(run_python("-c", PROGRAM, PYTHONHASHSEED="1"))
     plain, *others = json.loads(run_python("-c", PROGRAM, PYTHONHASHSEED="2", NUMBA_DISABLE_JIT="1"))
     assert (compiled, plain) == (True, False)
