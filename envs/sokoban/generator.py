@@ -1,9 +1,9 @@
 """Levels of a wanted difficulty: rooms carved at random, boxes pulled off their goals, the optimum proved.
 
-A room is carved by a random walk that clears two to four cells at each step. Boxes stand on its goals at first and are pulled
-away, always from the position that seems farthest from a solution; positions on the way are drawn and solved exactly
-until one takes as many moves as wanted. The same generator gives the same levels in every process, with and without
-numba.
+A room is carved by a random walk that clears two to four cells at each step. Boxes stand on its goals at first and are
+pulled away, always from the position that seems farthest from a solution; positions on the way are drawn and solved
+exactly until one takes as many moves as wanted. The same generator gives the same levels in every process, with and
+without numba.
 """
 
 from dataclasses import replace

@@ -434,7 +434,6 @@ def reassign(search: Search, layout: int, index: int) -> None:
             plans[owner + goal] = 0
         paths[slack + goal] = 2 * FAR
         paths[seen + goal] = 0
-    plans[worth + index + 1] = 0
     plans[owner] = index + 1
     goal = 0
     while plans[owner + goal]:
