@@ -6,10 +6,14 @@ from typing import Literal, get_args
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
+_HASHER = hashlib.blake2b(digest_size=8)
+
 
 def digest(text: str) -> str:
     """A short fingerprint of `text`, the same in every process (16 hexadecimal characters)."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    hasher = _HASHER.copy()  # in half the time of making one
+    hasher.update(text.encode())
+    return hasher.hexdigest()
 
 
 def split_of(canonical: str) -> Split:

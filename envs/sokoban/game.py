@@ -1,15 +1,15 @@
 """What the Sokoban environments have in common, whatever their levels and however replies are read."""
 
-from collections.abc import Sequence
 from typing import get_args
 
 from turngym.envs import replies
 from turngym.envs.sokoban import views
 from turngym.envs.sokoban.board import Level, Position
-from turngym.envs.sokoban.play import Reward, earned, play
+from turngym.envs.sokoban.play import Reward
 from turngym.envs.sokoban.thoughts import thought
 from turngym.envs.sokoban.values import Budget, best_return, outlooks
-from turngym.envs.text_env import Event, TextEnv
+from turngym.envs.splits import digest
+from turngym.envs.text_env import TextEnv
 
 MOST_MOVES_PER_TURN = 20
 _RULES = (
@@ -43,22 +43,18 @@ class Game:
         self.observation_format, self.reward, self.moves_per_turn = observation_format, reward, moves_per_turn
         self.instructions = f"{_RULES} {views.legend(observation_format)} {replies.expected(moves_per_turn)}"
         self._idle = max(-0.1, invalid_penalty)
-        self._texts: dict[Position, str] = {}
-        self._texts_of: Level | None = None
+        self._shown: dict[Position, tuple[str, str]] = {}
+        self._shown_of: Level | None = None
 
-    def describe(self, level: Level, position: Position) -> str:
-        """A position as text; those of the level at hand are remembered."""
-        if self._texts_of is not level:
-            self._texts, self._texts_of = {}, level
-        text = self._texts.get(position)
-        if text is None:
-            text = self._texts[position] = views.render(level, position, self.observation_format)
-        return text
-
-    def play(self, level: Level, position: Position, moves: Sequence[int]) -> tuple[Position, Event]:
-        """Make moves from a position, and say what came of them."""
-        position, made, told, gained, solved = play(level, position, moves)
-        return position, Event(earned(self.reward, made, gained, solved), told, solved, solved, made)
+    def shown(self, level: Level, position: Position) -> tuple[str, str]:
+        """A position as text, and the text's fingerprint; those of the level at hand are remembered."""
+        if self._shown_of is not level:
+            self._shown, self._shown_of = {}, level
+        shown = self._shown.get(position)
+        if shown is None:
+            text = views.render(level, position, self.observation_format)
+            shown = self._shown[position] = text, digest(text)
+        return shown
 
     def best_moves(self, level: Level, position: Position, moves_left: int | None = None) -> tuple[int, ...]:
         """The moves of the next turn on the shortest solution that is known; none where there is no solution."""

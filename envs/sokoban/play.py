@@ -1,13 +1,15 @@
 """Moves with their story and reward, and positions as numbers and colours."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turngym.envs.sokoban import board
 from turngym.envs.sokoban.board import Level, Position
+from turngym.envs.text_env import Event
 
 Reward = Literal["gym_sokoban", "sparse"]
 
@@ -25,26 +27,12 @@ COLOURS = {
 _NUMBERED = " #.$*@+"
 
 
-class Played(NamedTuple):
-    """What came of some moves.
+def play(level: Level, position: Position, moves: Sequence[int], reward: Reward) -> tuple[Position, Event]:
+    """Make moves (direction codes) from a position that is not solved, one after the other until it is.
 
-    Attributes:
-        position: Where player and boxes are now.
-        moves: How many moves were made, those that moved nothing included; none is made after the last box is home.
-        told: What the board does not show, in words.
-        gained: How many more boxes stand on goals than before.
-        solved: Whether every box stands on a goal.
+    Returns:
+        Where player and boxes are then, and what came of the moves; one that moves nothing is counted and paid too.
     """
-
-    position: Position
-    moves: int
-    told: str
-    gained: int
-    solved: bool
-
-
-def play(level: Level, position: Position, moves: Sequence[int]) -> Played:
-    """Make moves (direction codes) from a position that is not solved, one after the other."""
     boxes, told, made, solved = position.boxes, "", 0, False
     for direction in moves:
         before, position, made = position, board.move(level, position, direction), made + 1
@@ -54,14 +42,19 @@ def play(level: Level, position: Position, moves: Sequence[int]) -> Played:
             told, solved = f"{told}You pushed every box onto a goal.", True
             break
     if position.boxes is boxes:
-        return Played(position, made, told.rstrip(), 0, False)
-    gained = level.goal_set.intersection(position.boxes), level.goal_set.intersection(boxes)
-    return Played(position, made, told.rstrip(), len(gained[0]) - len(gained[1]), solved)
+        return position, _event(reward, made, told, 0, False)
+    gained = len(level.goal_set.intersection(position.boxes)) - len(level.goal_set.intersection(boxes))
+    return position, _event(reward, made, told, gained, solved)
 
 
 def _hindrance(level: Level, position: Position, direction: int) -> str:
     is_box = level.steps[position.player][direction] in position.boxes
     return "The box could not move. " if is_box else "The wall holds you back. "
+
+
+@lru_cache(maxsize=1024)  # few different ones happen
+def _event(reward: Reward, moves: int, told: str, gained: int, solved: bool) -> Event:
+    return Event(earned(reward, moves, gained, solved), told.rstrip(), solved, solved, moves)
 
 
 def earned(reward: Reward, moves: int, gained: int, solved: bool) -> float:

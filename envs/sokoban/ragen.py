@@ -10,7 +10,7 @@ from turngym.envs.replies import Lenient, parse_leniently
 from turngym.envs.sokoban import board
 from turngym.envs.sokoban.board import Level, Position
 from turngym.envs.sokoban.game import Game, regret
-from turngym.envs.sokoban.play import COLOURS, Reward, numbered
+from turngym.envs.sokoban.play import COLOURS, Reward, numbered, play
 from turngym.envs.sokoban.ragen_levels import ragen_level
 from turngym.envs.sokoban.values import outlooks
 from turngym.envs.splits import Split
@@ -163,13 +163,13 @@ class RagenSokobanEnv(TextEnv):
         )
         self.instructions, self.reply_tokens = self._game.instructions, replies.tokens(moves_per_turn)
         self.size, self.boxes, self.search_depth = size, boxes, search_depth
-        self.moves_per_turn, self._most_moves = moves_per_turn, max_moves
+        self.reward, self.moves_per_turn, self._most_moves = reward, moves_per_turn, max_moves
 
     def _generate(self, rng: np.random.Generator) -> Level:
         for _ in range(_MAX_DRAWS):
             level = ragen_level(rng, self.size, self.boxes, self.search_depth)
             if 0 < self._optimum(level) <= self._most_moves:
-                return level
+                return outlooks(level).level
         raise LevelError(f"no level can be solved in max_moves={self._most_moves} among {_MAX_DRAWS} drawn")
 
     def _canonical(self, level: Level) -> str:
@@ -188,14 +188,18 @@ class RagenSokobanEnv(TextEnv):
         return replies.expected(self.moves_per_turn)
 
     def _apply(self, parsed: Lenient) -> Event:
-        self._board, event = self._game.play(self._level, self._board, parsed.moves[: self.moves_left])
+        self._board, event = play(self._level, self._board, parsed.moves[: self.moves_left], self.reward)
         if not parsed.unknown:
             return event
         told = f"{parsed.complaint} {event.feedback}".rstrip()
         return event._replace(reward=event.reward + self.invalid_penalty, feedback=told)
 
     def _describe(self) -> str:
-        return self._game.describe(self._level, self._board)
+        return self._game.shown(self._level, self._board)[0]
+
+    def _shown(self) -> tuple[str, str]:
+        text, state_key = self._game.shown(self._level, self._board)
+        return f"{self._feedback}\n{text}" if self._feedback else text, state_key
 
     def oracle_action(self) -> str | None:
         """The next moves of a shortest solution, though time be short; None at the end, and where there is none."""

@@ -11,7 +11,7 @@ from turngym.envs.sokoban.solver import Status, solve
 MAX_EXPANSIONS = 200_000
 """Of a solution with the fewest moves; where it is not found, any solution is looked for as long."""
 
-_MAX_POSITIONS = 20_000
+_MAX_POSITIONS = 5_000
 
 
 class Outlook(NamedTuple):
@@ -28,10 +28,14 @@ class Outlook(NamedTuple):
 
 
 class Outlooks:
-    """The positions of one level. A solution answers for every position on its way."""
+    """The positions of one level. A solution answers for every position on its way.
+
+    Args:
+        level: The level; play this very object, which also remembers what follows from its cells.
+    """
 
     def __init__(self, level: Level) -> None:
-        self._level = level
+        self.level = level
         self._known: dict[Position, Outlook] = {}
 
     def __getitem__(self, position: Position) -> Outlook:
@@ -40,12 +44,12 @@ class Outlooks:
         return self._known[position]
 
     def _add(self, position: Position) -> None:
-        solution = solve(self._level, position, max_expansions=MAX_EXPANSIONS)
+        solution = solve(self.level, position, max_expansions=MAX_EXPANSIONS)
         if solution.status == "gave_up":
-            solution = solve(self._level, position, metric="any", max_expansions=MAX_EXPANSIONS)
+            solution = solve(self.level, position, metric="any", max_expansions=MAX_EXPANSIONS)
         self._known[position] = Outlook(solution.status, solution.moves)
         for made, direction in enumerate(solution.moves, 1):
-            position = move(self._level, position, direction)
+            position = move(self.level, position, direction)
             self._known.setdefault(position, Outlook(solution.status, solution.moves[made:]))
 
 

@@ -65,22 +65,20 @@ def legend(observation_format: str) -> str:
 
 
 def _grid(level: Level, position: Position) -> str:
-    symbols, goals = list(_empty(level.cells, level.width)), level.goal_set
-    for box in position.boxes:
-        symbols[2 * box] = "√" if box in goals else "X"  # one character stands between any two cells
-    symbols[2 * position.player] = "S" if position.player in goals else "P"
-    return "".join(symbols)
+    text, place = _without_player(level.cells, level.width, position.boxes), 2 * position.player
+    return f"{text[:place]}{'S' if level.cells[position.player] == GOAL else 'P'}{text[place + 1 :]}"
 
 
 def _parse_grid(text: str) -> Level:
     return _checked(parse_dialect(text), text, _grid)
 
 
-@lru_cache(maxsize=256)
-def _empty(cells: str, width: int) -> str:
-    """The grid without player and boxes."""
-    fixed = cells.translate(_FIXED)
-    return "\n".join(" ".join(fixed[first : first + width]) for first in range(0, len(cells), width))
+@lru_cache(maxsize=1024)  # most moves leave the boxes where they are
+def _without_player(cells: str, width: int, boxes: tuple[int, ...]) -> str:
+    symbols = list(cells.translate(_FIXED))
+    for box in boxes:
+        symbols[box] = "√" if cells[box] == GOAL else "X"
+    return "\n".join([" ".join(symbols[first : first + width]) for first in range(0, len(cells), width)])
 
 
 # Coordinates -------------------------------------------------------------------------------------------------------
@@ -167,9 +165,12 @@ def _size(level: Level) -> str:
 
 
 def _things(level: Level, position: Position) -> str:
-    width = level.width
-    player, boxes = _places((position.player,), width), _places(position.boxes, width)
-    return f"player {player}\nbox {boxes}\ngoal {_places(level.goals, width)}"
+    return f"player {_places((position.player,), level.width)}{_others(position.boxes, level.goals, level.width)}"
+
+
+@lru_cache(maxsize=1024)
+def _others(boxes: tuple[int, ...], goals: tuple[int, ...], width: int) -> str:
+    return f"\nbox {_places(boxes, width)}\ngoal {_places(goals, width)}"
 
 
 @lru_cache(maxsize=4096)

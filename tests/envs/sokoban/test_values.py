@@ -53,18 +53,19 @@ def codes(letters: str) -> list[int]:
     ],
 )
 def test_moves(level: Level, letters: str, made: int, told: str, gained: int, solved: bool) -> None:
-    played = play(level, level.start, codes(letters))
-    assert played[1:] == (made, told, gained, solved)
+    _, event = play(level, level.start, codes(letters), "gym_sokoban")
+    assert (event.moves, event.feedback, event.terminated, event.success) == (made, told, solved, solved)
+    assert event.reward == pytest.approx(gained + 10 * solved - 0.1 * made)
 
 
 def test_a_box_that_leaves_its_goal_is_a_loss() -> None:
     level = parse_dialect("#######\n#P√__X#\n#____O#\n#######")
-    played = play(level, level.start, codes("R"))
-    assert (played.gained, played.solved) == (-1, False)
+    assert play(level, level.start, codes("R"), "gym_sokoban")[1].reward == -1.1
+    assert play(level, level.start, codes("R"), "sparse")[1].reward == 0
 
 
 def test_a_move_that_moves_nothing_gives_the_very_same_position() -> None:
-    assert play(PUSH, PUSH.start, codes("LUD")).position is PUSH.start
+    assert play(PUSH, PUSH.start, codes("LUD"), "sparse")[0] is PUSH.start
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_the_best_moves_earn_the_best_return() -> None:
         while not board.is_solved(level, position):
             moves = game.best_moves(level, position)
             assert 1 <= len(moves) <= 2
-            position, event = game.play(level, position, moves)
+            position, event = play(level, position, moves, "gym_sokoban")
             total, turns = total + event.reward, turns - 1
             rest = 0.0 if event.terminated else game.best_return(level, position, turns)
             assert rest == pytest.approx(promised - total), "what is promised stays the same on the best way"
