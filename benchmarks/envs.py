@@ -11,14 +11,12 @@ repeats, and of the ratios of each repeat with the smallest and the largest of t
 """
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium
-import numpy as np
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+from rates import print_header, print_row, random_directions, rate
 
 import turngym  # noqa: F401  # registers the environments
 from turngym.envs import grid
@@ -38,7 +36,7 @@ def ours(env_id: str) -> Callable[[int], None]:
 
     def play(steps: int) -> None:
         env.reset(seed=0)
-        for direction in _directions(steps):
+        for direction in random_directions(steps):
             _, _, terminated, truncated, _ = env.step(grid.DIRECTIONS[direction])
             if terminated or truncated:
                 env.reset()
@@ -52,7 +50,7 @@ def peer(env_id: str, **arguments: Any) -> Callable[[int], None]:
     def play(steps: int) -> None:
         env.reset(seed=0)
         env.render()
-        for direction in _directions(steps):
+        for direction in random_directions(steps):
             _, _, terminated, truncated, _ = env.step(direction)
             env.render()
             if terminated or truncated:
@@ -71,23 +69,12 @@ def peer_with_new_maps(steps: int) -> None:
         return env
 
     episode, env = 0, new_env(0)
-    for direction in _directions(steps):
+    for direction in random_directions(steps):
         _, _, terminated, truncated, _ = env.step(direction)
         env.render()
         if terminated or truncated:
             episode += 1
             env = new_env(episode)
-
-
-def _directions(steps: int) -> Iterator[int]:
-    return iter(np.random.default_rng(0).integers(4, size=steps).tolist())
-
-
-def rate(play: Callable[[int], None], steps: int) -> float:
-    """Steps per second of CPU time."""
-    begin = time.process_time()
-    play(steps)
-    return steps / (time.process_time() - begin)
 
 
 def main() -> None:
@@ -106,15 +93,10 @@ def main() -> None:
         Pair("TextFrozenLake8x8-v0", ours("TextFrozenLake8x8-v0"), "8x8", peer("FrozenLake8x8-v1", is_slippery=False)),
         Pair("TextFrozenLake-v0", ours("TextFrozenLake-v0"), "4x4, new maps", peer_with_new_maps),
     ]
-    print(f"{'turngym':<26}{'steps/s':>9}  {'Gymnasium FrozenLake':<22}{'steps/s':>9}   ratio (smallest to largest)")
+    print_header("Gymnasium FrozenLake")
     for pair in pairs:
         rates = [(rate(pair.ours, arguments.steps), rate(pair.peer, arguments.steps)) for _ in range(arguments.repeats)]
-        ratios = [mine / theirs for mine, theirs in rates]
-        mine, theirs = (statistics.median(side) for side in zip(*rates, strict=True))
-        print(
-            f"{pair.name:<26}{mine:>9,.0f}  {pair.peer_name:<22}{theirs:>9,.0f}"
-            f"   {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        )
+        print_row(pair.name, pair.peer_name, rates)
 
 
 if __name__ == "__main__":
