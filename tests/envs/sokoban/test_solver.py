@@ -92,6 +92,21 @@ def test_no_solution(text: str, metric: Any, fewest: Callable[[str, str, int], i
 # Exhaustive search -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("text", "pushes"),
+    [
+        ("######\n### ##\n# .$ #\n# $  #\n#..$@#\n######", 4),
+        ("######\n#  ###\n# $ ##\n#..$ #\n#  $+#\n######", 4),
+        ("#######\n# @   #\n#.$.$.#\n#### $#\n####  #\n#######", 3),
+    ],
+)
+def test_boxes_along_which_the_player_may_push_past_an_area(
+    text: str, pushes: int, fewest: Callable[[str, str, int], int | None]
+) -> None:
+    assert fewest(text, "pushes", 100_000) == pushes
+    assert solve(parse_level(text), metric="pushes").pushes == pushes
+
+
 @pytest.mark.parametrize("seed", range(250))
 def test_agrees_with_exhaustive_search(
     seed: int, random_level: Callable[[int], Level], fewest: Callable[[str, str, int], int | None]
