@@ -239,7 +239,7 @@ class PathPlanningEnv(TextEnv):
         return level.text
 
     def _optimum(self, level: Level) -> int:
-        return len(cost_to_go(level).plan(level.problem.start, 0))
+        return cost_to_go(level).length(level.problem.start, 0)
 
     def _first_board(self, level: Level) -> Board:
         seen = None if self._sensor is None else nothing_seen(level.problem.map).tobytes()
@@ -296,7 +296,7 @@ class PathPlanningEnv(TextEnv):
         board, costs, most = self._board, self._costs(), self.turns_left * self._grammar.limit
         to_go, optimum = costs.cost(board.cell, board.time), costs.cost(self._level.problem.start, 0)
         if self.reward == "cost":
-            if to_go > optimum or len(costs.plan(board.cell, board.time)) > most:
+            if to_go > optimum or costs.length(board.cell, board.time) > most:
                 return None
             return 1.0 - self._charge(to_go) - self._potential(board.cell)
         if to_go < inf and costs.quickest(board.cell, board.time, most) is not None:
@@ -376,10 +376,13 @@ class PathPlanningEnv(TextEnv):
         return cost_to_go(self._level)
 
     def _plan(self) -> tuple[int, ...]:
-        """The moves of a cheapest way, or of the quickest one where no other arrives in time."""
+        """The first moves of a cheapest way, or those of the quickest one where no other arrives in time."""
         board, costs, most = self._board, self._costs(), self.turns_left * self._grammar.limit
-        plan = costs.plan(board.cell, board.time)
-        return plan if len(plan) <= most else costs.quickest(board.cell, board.time, most) or plan
+        if costs.length(board.cell, board.time) > most:
+            quickest = costs.quickest(board.cell, board.time, most)
+            if quickest is not None:
+                return quickest
+        return costs.plan(board.cell, board.time, longest=max(_LONGEST_PLAN, self._grammar.limit))
 
     def _charge(self, cost: float) -> float:
         """The reward that a way of some cost takes away."""

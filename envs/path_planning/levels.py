@@ -106,9 +106,7 @@ class Recorded:
         self.map, self._rows = _recorded(map_path, scenario_path or f"{map_path}.scen", connectivity)
         self._rows = tuple(row for row in self._rows if min_steps <= row[1] <= max_steps)
         if not self._rows:
-            raise ValueError(
-                f"min_steps and max_steps leave no scenario of {map_path}, got {min_steps} and {max_steps}"
-            )
+            raise ValueError(f"min_steps and max_steps leave no row of {map_path}, got {min_steps} and {max_steps}")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -143,7 +141,7 @@ def _recorded(
         if not Path(path).is_file():
             raise ValueError(f"{name} must be a file, got {path}")
     grid_map = load_map(map_path, connectivity=connectivity)
-    usable = [row for row in load_scenarios(scenario_path) if row.length > 0 and not row.flaw(grid_map)]
+    usable = [row for row in load_scenarios(scenario_path) if row.start != row.goal and not row.flaw(grid_map)]
     return grid_map, tuple((row.problem(grid_map), row.length) for row in usable)
 
 

@@ -127,6 +127,7 @@ class CostToGo:
         self.level = level
         self.distances = distance_field(level.problem.map, level.problem.goal)
         self._costs = _timed(level) if level.obstacles else self.distances[None]
+        self._ways: dict[tuple[Cell, int], tuple[int, Cell, int]] = {}  # by cell and time: move, next cell, moves left
 
     def cost(self, cell: Cell, time: int) -> float:
         """The cost to go, or inf where there is no way."""
@@ -136,18 +137,33 @@ class CostToGo:
         """The cost to go if no obstacle moved."""
         return self.distances.item(cell)
 
-    def plan(self, cell: Cell, time: int) -> tuple[int, ...]:
-        """The moves of a cheapest way; none where there is no way."""
+    def plan(self, cell: Cell, time: int, *, longest: int | None = None) -> tuple[int, ...]:
+        """The moves of a cheapest way, the first `longest` of them; none where there is no way."""
         moves: list[int] = []
-        while cell != self.level.problem.goal and self.cost(cell, time) < inf:
-            worths = [
-                (price + self.cost(there, time + 1), move, there)
-                for move, there, price in choices(self.level, cell, time)
-            ]
-            _, move, cell = min(worths)
+        for _ in range(self.length(cell, time) if longest is None else min(longest, self.length(cell, time))):
+            move, cell, _ = self._ways[cell, time % self.level.period]
             moves.append(move)
             time += 1
         return tuple(moves)
+
+    def length(self, cell: Cell, time: int) -> int:
+        """How many moves `plan` has."""
+        steps, state = [], (cell, time % self.level.period)
+        while state not in self._ways and state[0] != self.level.problem.goal and self.cost(*state) < inf:
+            move, there = self._best(*state)
+            steps.append((state, move, there))
+            state = there, (state[1] + 1) % self.level.period
+        left = self._ways[state][2] if state in self._ways else 0
+        for count, (here, move, there) in enumerate(reversed(steps), left + 1):
+            self._ways[here] = move, there, count
+        return left + len(steps)
+
+    def _best(self, cell: Cell, time: int) -> tuple[int, Cell]:
+        """The move that a cheapest way begins with, and where it leads to."""
+        worths = [
+            (price + self.cost(there, time + 1), move, there) for move, there, price in choices(self.level, cell, time)
+        ]
+        return min(worths)[1:]
 
     def quickest(self, cell: Cell, time: int, limit: int) -> tuple[int, ...] | None:
         """The fewest moves to the goal, whatever they cost; None where more than `limit` are needed."""

@@ -42,6 +42,7 @@ class _Round:
     entering: dict[Cell, list[Edge]] = field(default_factory=dict)
     best: dict[Cell, Edge] = field(default_factory=dict)
     closed: set[Cell] = field(default_factory=set)
+    known: list[int] = field(default_factory=list)
     pending: Cell | None = None
     repairing: bool = False
     proved: bool = False
@@ -238,8 +239,9 @@ class RStar2Planner:
         targets = [index for there in offered if (index := kernel.index_of(grid, there)) != origin]
         if _apart(cell, self.goal) <= self._distance and sight.visible(grid, origin, goal):
             targets.append(goal)
-        free = [kernel.index_of(grid, node) for node in self.graph.nodes if self.graph.map.is_free(node)]
-        placed = sight.snap(grid, origin, vector(targets), vector(free), self._spacing)
+        known, nodes = self._round.known, self.graph.nodes
+        known += [kernel.index_of(grid, node) for node in nodes[len(known) :]]
+        placed = sight.snap(grid, origin, vector(targets), vector(known), self._spacing)
         return kernel.cells_of(grid, placed)
 
     def _search_directly(self) -> None:
