@@ -79,7 +79,7 @@ class SokobanEnv(TextEnv):
     info.
 
     ## Arguments
-    `size` (cells along a side, or rows and columns, walls included, 4 to 20), `boxes`, `min_moves` and `max_moves` (of
+    `size` (cells along a side, or rows and columns, walls included, 5 to 20), `boxes`, `min_moves` and `max_moves` (of
     the shortest solution) say which levels to draw; `level_pack` which to take instead: "boxoban", or the path of a
     file or folder in XSB. A pack of fewer than 50 levels is the same in all splits (`shared_splits` is True), and
     levels that the solver gives up are left out. `observation_format`, `reward`, `moves_per_turn` (1 to 20) and those

@@ -26,7 +26,7 @@ _MOST_CELLS = 100_000
 _FIXED = str.maketrans({WALL: "#", FLOOR: "_", GOAL: "O"})
 _SYMBOLS = "P is you, S is you on a goal, X is a box, √ is a box on a goal, O is a goal, # is a wall, _ is floor."
 _COUNTED = "Rows and columns are counted from 0 at the top left."
-_SIZE = "The map has so many rows and columns."
+_SIZE = "The first line is the size of the map, rows and columns."
 
 
 def render(level: Level, position: Position, observation_format: str) -> str:

@@ -278,8 +278,7 @@ def test_what_has_not_been_seen_changes_nothing() -> None:
 def told(env: PathPlanningEnv, state: EnvState, moves: list[str]) -> list[Any]:
     record: list[Any] = [env.set_state(state)[0]]
     try:
-        for move in moves:
-            record.append((env.rstar2_action(), env.step(move)[0]))
+        record.extend((env.rstar2_action(), env.step(move)[0]) for move in moves)
     except AssertionError:
         record.append("the teacher sees no way")
     return record
