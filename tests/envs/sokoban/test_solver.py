@@ -1,8 +1,10 @@
 """The solvers: hand-worked levels, exhaustive search, proofs of no solution, limits, the same without numba."""
 
+import importlib
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,6 +125,24 @@ def test_agrees_with_exhaustive_search(
     assert (anyhow.status == "unsolvable") == (solution.status == "unsolvable")
     if anyhow.status == "solved":
         check(level, anyhow)
+
+
+@pytest.mark.skipif(not COMPILED, reason="numba compiles it")
+def test_the_compiled_search_is_the_same(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    random_level: Callable[[int], Level],
+    fewest: Callable[[str, str, int], int | None],
+) -> None:
+    monkeypatch.syspath_prepend(root / "benchmarks")
+    fewest_compiled = importlib.import_module("sokoban_compiled_search").fewest_compiled
+    for seed in range(60):
+        xsb = to_xsb(random_level(seed))
+        for metric in ("moves", "pushes"):
+            assert fewest_compiled(xsb, metric, 300_000) == fewest(xsb, metric, 300_000)
+    assert fewest_compiled(to_xsb(load_pack()[0].level), "moves", 10) is None, "gives up"
+    full = "\n".join(["#" * 14, f"#@{'$' * 12}#", f"#{'.' * 12} #", "#" * 14])
+    assert fewest_compiled(full, "moves", 10) is None, "does not fit into one number"
 
 
 def test_half_of_the_search_for_any_solution_is_played_backwards() -> None:
