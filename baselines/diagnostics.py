@@ -125,6 +125,27 @@ def cross_log_probs(model: PolicyModel, trajectories: Sequence[Trajectory]) -> t
     return result, [prompts.index(prompt) for prompt, _ in pairs]
 
 
+def collapse_signals(model: PolicyModel, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """What the thoughts of some episodes tell of collapse, as metrics; nothing where there is no thought.
+
+    Args:
+        model: The policy that sampled them.
+        trajectories: One of each group: members share their prompt. See `cross_log_probs` for what it costs.
+
+    Returns:
+        `thought_entropy` (nats a token), `mutual_information` (nats a thought) and `retrieval`, or `{}`.
+    """
+    log_probs, own = cross_log_probs(model, trajectories)
+    if not own:
+        return {}
+    information = thought_information(log_probs, own)
+    return {
+        "thought_entropy": sampled_entropy(trajectories, "thought"),
+        "mutual_information": information.mutual_information,
+        "retrieval": information.retrieval,
+    }
+
+
 def _first_thought(trajectory: Trajectory) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Ids of what stands before the first reply, and of the thought that the reply begins with."""
     first = trajectory.policy_mask.index(1)

@@ -62,8 +62,8 @@ def held_out_seeds(split: str, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
-def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read `name=value` pairs; values are Python literals, and text where they are not.
+def parse_arguments(pairs: Sequence[str], option: str = "--env-args") -> dict[str, Any]:
+    """Read `name=value` pairs of an option; values are Python literals, and text where they are not.
 
     Raises:
         ValueError: If a pair has no `=`.
@@ -72,7 +72,7 @@ def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
-            raise ValueError(f"--env-args {pair}: write name=value, for example size=8")
+            raise ValueError(f"{option} {pair}: write name=value, for example size=8")
         try:
             arguments[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):

@@ -1,14 +1,17 @@
 """Every advantage estimator under one signature: trajectories in, one array over sampled tokens out for each of them.
 
-    estimate = ESTIMATORS["gigpo"]
-    advantages = estimate(trajectories, turn_gamma=0.95)
+    estimate = configured("gigpo", {"turn_gamma": 0.95})
+    advantages = estimate(trajectories)
 
 A recipe names an estimator once and never asks again which it is. The settings are keyword arguments, with those of the
 method's paper as defaults, but for `gae` and `bi_level`, which need a critic's values and their discounts. What is
 sampled gets the advantage of its turn; what was not sampled has none, so there is nothing to mask.
 """
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +33,7 @@ def spread(trajectory: Trajectory, by_turn: Floats) -> Floats:
 def over_tokens(estimator: Estimator) -> Estimator:
     """The same estimator with one number a token where it had one a turn."""
 
+    @wraps(estimator)
     def estimate(trajectories: Sequence[Trajectory], **settings: float) -> list[Floats]:
         by_turn = estimator(trajectories, **settings)
         return [spread(each, own) for each, own in zip(trajectories, by_turn, strict=True)]
@@ -89,9 +93,33 @@ TURN_ESTIMATORS: dict[str, Estimator] = {
 }
 """Those that give one number a turn, before it is spread over the turn's tokens."""
 
-ESTIMATORS: dict[str, Estimator] = {
-    **{name: with_critic(estimator) for name, estimator in advantages.ESTIMATORS.items()},
+CRITIC_FREE: dict[str, Estimator] = {
     **{name: over_tokens(estimator) for name, estimator in TURN_ESTIMATORS.items()},
     "reinforce_plus_plus": reinforce_plus_plus,
     "reinforce_plus_plus_baseline": reinforce_plus_plus_baseline,
 }
+"""Those that read no values, one number a token."""
+
+ESTIMATORS: dict[str, Estimator] = {
+    **{name: with_critic(estimator) for name, estimator in advantages.ESTIMATORS.items()},
+    **CRITIC_FREE,
+}
+
+
+def configured(name: str, settings: Mapping[str, Any]) -> Estimator:
+    """A critic-free estimator with some of its settings given.
+
+    Args:
+        name: One of `CRITIC_FREE`.
+        settings: Its keyword arguments; those that are left out keep the values of the method's paper.
+
+    Raises:
+        ValueError: If there is no such estimator, or it has no such setting.
+    """
+    if name not in CRITIC_FREE:
+        raise ValueError(f"estimator must be one of {', '.join(CRITIC_FREE)}, got {name!r}")
+    known = list(inspect.signature(CRITIC_FREE[name]).parameters)[1:]
+    unknown = [each for each in settings if each not in known]
+    if unknown:
+        raise ValueError(f"{name} has no setting {unknown[0]}: allowed are {', '.join(known) or 'none'}")
+    return partial(CRITIC_FREE[name], **settings)

@@ -50,18 +50,17 @@ def evaluate(run: Run, split: str, *, samples: int, levels: int, temperature: fl
     """pass@1 and pass@`samples` of each policy that the run has saved, with 95% intervals over the levels."""
     seeds = np.repeat(held_out_seeds(split, levels), samples).tolist()
     luck, rows = list(range(len(seeds))), {}
-    for name in ("sft", "ppo"):
-        if run.folder.has_model(name):
-            run.folder.load_model(name, run.model)
-            episodes = run.rollout(split, seeds, temperature=temperature, seed=[1], noise_seeds=luck)
-            solved = np.array([each.success for each in episodes]).reshape(levels, samples).sum(axis=1)
-            rows[name] = {
-                f"pass@{k}": {
-                    "mean": pass_at_k(solved.tolist(), samples, k),
-                    "interval": mean_interval([pass_at_k([each], samples, k) for each in solved.tolist()]),
-                }
-                for k in sorted({1, samples})
+    for name in run.folder.models():
+        run.folder.load_model(name, run.model)
+        episodes = run.rollout(split, seeds, temperature=temperature, seed=[1], noise_seeds=luck)
+        solved = np.array([each.success for each in episodes]).reshape(levels, samples).sum(axis=1)
+        rows[name] = {
+            f"pass@{k}": {
+                "mean": pass_at_k(solved.tolist(), samples, k),
+                "interval": mean_interval([pass_at_k([each], samples, k) for each in solved.tolist()]),
             }
+            for k in sorted({1, samples})
+        }
     return rows
 
 

@@ -93,6 +93,10 @@ def min_p(stds: Floats, share: float) -> NDArray[np.bool_]:
     return (stds >= (share - _ROUNDING) * stds.max()) & (stds > 0)
 
 
+RULES: dict[str, Callable[[Floats, float], NDArray[np.bool_]]] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
+"""By name: `(stds, share)` to whether each group is kept."""
+
+
 def _largest(stds: Floats, count: int) -> NDArray[np.bool_]:
     kept = np.zeros(len(stds), dtype=bool)
     kept[np.argsort(-stds, kind="stable")[:count]] = True

@@ -1,4 +1,4 @@
-"""The learning curve of a run."""
+"""What a run shows of itself: its learning curve, and the signs of collapse."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,17 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+
+from turngym.baselines.diagnostics import spike_ratios
+
+_SIGNALS = {
+    "success": "success, training episodes",
+    "group_reward_std": "deviation of the return within groups",
+    "entropy": "entropy, nats a token",
+    "gradient_norm": "gradient norm (crosses: more than 5 times those before it)",
+    "mutual_information": "mutual information of level and thought, nats",
+}
+_SPIKE = 5.0
 
 
 def learning_curve(metrics: Sequence[dict[str, Any]], reference: tuple[float, float], title: str, path: Path) -> None:
@@ -20,10 +31,12 @@ def learning_curve(metrics: Sequence[dict[str, Any]], reference: tuple[float, fl
         path: The PNG to write.
     """
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    stage = next((line["stage"] for line in reversed(metrics) if line["stage"] != "sft"), "")
+    label = stage.upper().replace("_", "-")
     series = (
         ("sft", "validation_success", "SFT, validation", "o-", "tab:orange"),
-        ("ppo", "success", "PPO, training episodes", "-", "tab:blue"),
-        ("ppo", "validation_success", "PPO, validation", "o-", "tab:green"),
+        (stage, "success", f"{label}, training episodes", "-", "tab:blue"),
+        (stage, "validation_success", f"{label}, validation", "o-", "tab:green"),
     )
     for stage, key, label, style, colour in series:
         points = [(line["wall_s"] / 60, line[key]) for line in metrics if line["stage"] == stage and key in line]
@@ -35,5 +48,32 @@ def learning_curve(metrics: Sequence[dict[str, Any]], reference: tuple[float, fl
     axes.set(xlabel="minutes", ylabel="success", ylim=(0, 1.05), title=title)
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def collapse_dashboard(metrics: Sequence[dict[str, Any]], title: str, path: Path) -> None:
+    """Draw, one below the other, what moves before success does where a policy collapses (`diagnostics.py`).
+
+    Args:
+        metrics: Lines of `metrics.jsonl`; signals that none of them has are left out, and iterations without an update.
+        title: Over the plot.
+        path: The PNG to write.
+    """
+    lines = [line for line in metrics if line["stage"] != "sft"]
+    shown = {name: label for name, label in _SIGNALS.items() if any(name in line for line in lines)}
+    figure, axes = plt.subplots(len(shown), 1, figsize=(8, 2 * len(shown)), sharex=True, layout="constrained")
+    for axis, (name, label) in zip(axes, shown.items(), strict=True):
+        steps, values = zip(*((line["step"], line[name]) for line in lines if name in line), strict=True)
+        axis.plot(steps, values, color="tab:blue", linewidth=1)
+        if name == "gradient_norm":
+            moved = [(step, norm) for step, norm in zip(steps, values, strict=True) if norm > 0]
+            ratios = spike_ratios([norm for _, norm in moved])
+            spikes = [place for place, ratio in zip(moved, ratios, strict=True) if ratio > _SPIKE]
+            axis.plot([step for step, _ in spikes], [norm for _, norm in spikes], "x", color="tab:red")
+        axis.set_title(label, fontsize="small", loc="left")
+        axis.grid(alpha=0.3)
+    axes[-1].set_xlabel("iteration")
+    figure.suptitle(title)
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import tyro
 from tqdm import tqdm
 
 from turngym.agents.models import PolicyModel, load_policy_model
@@ -16,7 +19,7 @@ from turngym.baselines.demonstrations import load_demonstrations, oracle_demonst
 from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, make_envs, parse_arguments
 from turngym.baselines.evaluation import play, score_trajectories, table
 from turngym.baselines.parallel import Workers
-from turngym.baselines.plots import learning_curve
+from turngym.baselines.plots import collapse_dashboard, learning_curve
 from turngym.baselines.run_folder import RunFolder, default_folder, read_config
 from turngym.baselines.sft import SFTSettings, train_sft
 from turngym.envs.splits import Split
@@ -83,23 +86,30 @@ class CommonArgs:
     evaluation_episodes: int = 1000
     """Episodes of each row of the closing table, greedy."""
 
+    def check(self) -> None:
+        """Raise `ValueError` for a number that is out of range; a recipe adds what its own settings need."""
+        for name, least in {**dict.fromkeys(_AT_LEAST_ONE, 1), **dict.fromkeys(_AT_LEAST_ZERO, 0)}.items():
+            value = getattr(self, name, None)
+            if value is not None and value < least:
+                raise ValueError(f"{option(name)} must be at least {least}, got {value}")
+        for name in _SHARES:
+            value = getattr(self, name, 0.0)
+            if not 0 <= value <= 1:
+                raise ValueError(f"{option(name)} must lie in 0 .. 1, got {value}")
+
 
 _AT_LEAST_ONE = """workers demonstration_episodes sft_epochs sft_patience sft_batch max_new_tokens max_tokens episodes
     checkpoint_every validate_every validation_episodes evaluation_episodes epochs minibatches group_size""".split()  # noqa: SIM905
 _AT_LEAST_ZERO = ["seed", "iterations", "critic_warmup"]
+_SHARES = ["retry_share"]
+
+
+def option(name: str) -> str:
+    """A setting as it is written on the command line."""
+    return f"--{name.replace('_', '-')}"
+
 
 AnyArgs = TypeVar("AnyArgs", bound=CommonArgs)
-
-
-def check(args: CommonArgs) -> None:
-    """Raise `ValueError` for a number that is out of range."""
-    for name, least in {**dict.fromkeys(_AT_LEAST_ONE, 1), **dict.fromkeys(_AT_LEAST_ZERO, 0)}.items():
-        value = getattr(args, name, None)
-        if value is not None and value < least:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
-    share = getattr(args, "retry_share", 0.0)
-    if not 0 <= share <= 1:
-        raise ValueError(f"--retry-share must lie in 0 .. 1, got {share}")
 
 
 def limited(args: AnyArgs, *, iterations: int, episodes: int) -> AnyArgs:
@@ -118,7 +128,8 @@ def limited(args: AnyArgs, *, iterations: int, episodes: int) -> AnyArgs:
     }
     limits = {name: max(1, count // share) for name, count in counts.items()}
     limits |= {"sft_epochs": 8, "validate_every": 4, "iterations": iterations}
-    return dataclasses.replace(args, **{name: min(limit, getattr(args, name)) for name, limit in limits.items()})
+    known = {name: limit for name, limit in limits.items() if hasattr(args, name)}
+    return dataclasses.replace(args, **{name: min(limit, getattr(args, name)) for name, limit in known.items()})
 
 
 @dataclass
@@ -144,10 +155,11 @@ class Run:
         seed: list[int],
         groups: list[int] | None = None,
         noise_seeds: list[int] | None = None,
+        max_new_tokens: int | None = None,
     ) -> list[Trajectory]:
-        """Episodes of the present policy."""
+        """Episodes of the present policy, with replies of at most `max_new_tokens` (by default the settings')."""
         env = self.envs[split][0]
-        length = self.args.max_new_tokens or reply_tokens(env, self.args.reply_format)
+        length = max_new_tokens or self.args.max_new_tokens or reply_tokens(env, self.args.reply_format)
         stop = env.get_wrapper_attr("stop_strings") if env.has_wrapper_attr("stop_strings") else ()
         settings = {"temperature": temperature, "max_new_tokens": length, "seed": seed, "stop": stop}
         return self.workers.rollout(self.model, self.envs[split], seeds, groups, noise_seeds, **settings)
@@ -174,7 +186,7 @@ def prepare(args: CommonArgs, count: int) -> Run:
     Raises:
         ValueError: With one line that names the setting and says what is allowed.
     """
-    check(args)
+    args.check()
     if args.demonstrations not in ("oracle", "none") and not Path(args.demonstrations).is_file():
         raise ValueError(f"--demonstrations {args.demonstrations}: allowed are oracle, none, or an existing file")
     workers = Workers(args.workers)
@@ -206,9 +218,11 @@ def resumed(args: AnyArgs) -> AnyArgs:
     assert args.resume is not None
     if dataclasses.replace(args, resume=None) != type(args)():
         raise ValueError(f"--resume {args.resume} goes on under the run's own settings: leave the other settings out")
-    saved = read_config(args.resume)
-    saved |= {"resume": args.resume, "output_dir": None, "env_args": tuple(saved["env_args"])}
-    return type(args)(**saved)
+    saved = {name: tuple(each) if isinstance(each, list) else each for name, each in read_config(args.resume).items()}
+    unknown = sorted(set(saved) - {field.name for field in dataclasses.fields(args)})
+    if unknown:
+        raise ValueError(f"--resume {args.resume}: another recipe began this run, one with {', '.join(unknown)}")
+    return type(args)(**{**saved, "resume": args.resume, "output_dir": None})
 
 
 def finished(folder: Path, split: Split | None, workers: int) -> tuple[Run, Split]:
@@ -226,6 +240,50 @@ def finished(folder: Path, split: Split | None, workers: int) -> tuple[Run, Spli
     envs = {split: make_replied(args, split, _MOST_ENVS)}
     model = load_policy_model(args.model, seed=args.seed)
     return Run(args, model, envs, Workers(workers), RunFolder(folder, None)), split
+
+
+def command_line(
+    settings: type[AnyArgs],
+    train: Callable[[Run], Any],
+    argv: Sequence[str] | None,
+    description: str | None,
+    *,
+    iterations: int,
+    episodes: int,
+) -> int:
+    """The command line of a recipe: 0 after a complete run, 2 with one clear line where a setting is wrong.
+
+    Args:
+        settings: What can be set.
+        train: The recipe.
+        argv: Arguments; by default those of the process.
+        description: Stands above the settings in `--help`.
+        iterations: At most so many with `--quick`.
+        episodes: At most so many in a rollout with `--quick`.
+    """
+    args = tyro.cli(settings, args=argv, description=description)
+    try:
+        if args.resume:
+            args = resumed(args)
+        elif args.quick:
+            args = limited(args, iterations=iterations, episodes=episodes)
+        run = prepare(args, getattr(args, "episodes", _MOST_ENVS))
+    except ValueError as error:
+        recipe = sys.modules[settings.__module__].__file__
+        print(f"{Path(recipe or '').stem}: {error}", file=sys.stderr)
+        return 2
+    train(run)
+    return 0
+
+
+def begin(run: Run, name: str) -> None:
+    """Bring the model to where the recipe of this name starts: imitation, as far as there is something to imitate."""
+    if run.args.demonstrations == "none":
+        return
+    if run.folder.state_of(name):
+        run.folder.load_model("sft", run.model)
+    else:
+        imitate(run)
 
 
 def imitate(run: Run) -> None:
@@ -265,21 +323,24 @@ def report(run: Run) -> dict[str, Any]:
     args = run.args
     seeds = held_out_seeds(args.split, args.evaluation_episodes)
     episodes = reference_episodes(run, seeds)
-    for name in ("sft", "ppo"):
-        if run.folder.has_model(name):
-            run.folder.load_model(name, run.model)
-            episodes[name] = run.rollout(args.split, seeds, temperature=0.0, seed=[0])
+    policies = run.folder.models()
+    for name in policies:
+        run.folder.load_model(name, run.model)
+        episodes[name] = run.rollout(args.split, seeds, temperature=0.0, seed=[0])
     reference = tuple(
         float(np.mean([each.success for each in episodes[name]])) if name in episodes else bound
         for name, bound in (("random", 0.0), ("oracle", 1.0))
     )
-    order = [name for name in ("random", "sft", "ppo", "oracle") if name in episodes]
+    order = [name for name in ("random", *policies, "oracle") if name in episodes]
     rows = {name: score_trajectories(episodes[name], reference) for name in order}
     summary = {"env_id": args.env_id, "seed": args.seed, "split": args.split, "quick": args.quick}
     summary |= {"wall_s": round(run.folder.wall_s, 1), "cpu_s": round(run.folder.cpu_s, 1)}
     summary |= {name: score.to_dict() for name, score in rows.items()}
     title = f"{args.env_id}, {args.model}, seed {args.seed}"
-    learning_curve(run.folder.read_metrics(), reference, title, run.folder.path / "learning_curve.png")
+    metrics = run.folder.read_metrics()
+    learning_curve(metrics, reference, title, run.folder.path / "learning_curve.png")
+    if any("group_reward_std" in line for line in metrics):
+        collapse_dashboard(metrics, title, run.folder.path / "collapse.png")
     run.folder.finish(summary)
     print(f"\n{args.env_id}, {args.split} levels, greedy replies{', --quick: not a result' if args.quick else ''}")
     print(table(rows))

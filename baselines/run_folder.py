@@ -124,9 +124,10 @@ class RunFolder:
         """Read the weights back."""
         model.load_state_dict(load_file(self._checkpoints / f"{name}.safetensors"))
 
-    def has_model(self, name: str) -> bool:
-        """Whether weights were saved under this name."""
-        return (self._checkpoints / f"{name}.safetensors").exists()
+    def models(self) -> list[str]:
+        """The names under which weights were saved, what was imitated first."""
+        names = [path.stem for path in self._checkpoints.glob("*.safetensors")]
+        return sorted(names, key=lambda name: (name != "sft", name))
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines logged so far."""

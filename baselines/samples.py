@@ -1,6 +1,6 @@
 """What an update needs of a rollout: advantages and returns for every sampled token."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from turngym.agents.trajectory import Trajectory
-from turngym.baselines.advantages import Floats, token_rewards, whiten
+from turngym.baselines.advantages import Floats, whiten
+from turngym.baselines.estimators import Estimator
 
 
 @dataclass
@@ -18,48 +19,59 @@ class Sample:
     Attributes:
         trajectory: The episode.
         old_log_probs: Of its tokens when they were sampled.
-        old_values: The critic's estimates then.
-        advantages: Whitened over the whole rollout.
-        returns: What the critic should have said.
+        advantages: What the tokens are credited with.
         reference_log_probs: Under the reference policy; 0 where there is none.
+        old_values: The critic's estimates at sampling time; None without a critic.
+        returns: What the critic should have said; None without a critic.
     """
 
     trajectory: Trajectory
     old_log_probs: Tensor
-    old_values: Tensor
     advantages: Tensor
-    returns: Tensor
     reference_log_probs: Tensor
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
 
 
-def make_samples(
-    trajectories: Sequence[Trajectory], estimator: Callable[..., Floats], **discounts: float
-) -> list[Sample]:
-    """Estimate advantages, and whiten them over all sampled tokens of the rollout.
+def critic_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **discounts: float) -> list[Sample]:
+    """Estimate advantages with a critic, and whiten them over all sampled tokens of the rollout.
 
     Args:
         trajectories: Those with `valid=False` are left out: a failure of ours must teach nothing.
-        estimator: One of `advantages.ESTIMATORS`.
+        estimator: One of `ESTIMATORS` that reads the critic's values.
         discounts: Its keyword arguments.
     """
     kept = [each for each in trajectories if each.valid]
-    values = [np.array([each.values[at] for at in each.policy_positions()]) for each in kept]
-    raw = []
-    for each, own in zip(kept, values, strict=True):
-        ends = each.turn_ends()
-        raw.append(estimator(token_rewards(each.rewards, ends), own, ends, each.bootstrap_value, **discounts))
+    raw = estimator(kept, **discounts)
     white = np.split(whiten(np.concatenate(raw)), np.cumsum([len(own) for own in raw])[:-1])
-    return [
-        Sample(
-            trajectory=each,
-            old_log_probs=torch.tensor([each.log_probs[at] for at in each.policy_positions()]),
-            old_values=torch.tensor(own, dtype=torch.float32),
-            advantages=torch.tensor(scaled, dtype=torch.float32),
-            returns=torch.tensor(advantages + own, dtype=torch.float32),
-            reference_log_probs=torch.zeros(len(own)),
-        )
-        for each, own, advantages, scaled in zip(kept, values, raw, white, strict=True)
-    ]
+    samples = [_sample(each, scaled) for each, scaled in zip(kept, white, strict=True)]
+    for sample, advantages in zip(samples, raw, strict=True):
+        each = sample.trajectory
+        values = np.array([each.values[at] for at in each.policy_positions()])
+        sample.old_values = torch.tensor(values, dtype=torch.float32)
+        sample.returns = torch.tensor(advantages + values, dtype=torch.float32)
+    return samples
+
+
+def group_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **settings: float) -> list[Sample]:
+    """Advantages without a critic, as they are estimated.
+
+    Args:
+        trajectories: Those with `valid=False` are left out, before groups are compared.
+        estimator: One of `ESTIMATORS` that reads no values.
+        settings: Its keyword arguments.
+    """
+    kept = [each for each in trajectories if each.valid]
+    return [_sample(each, own) for each, own in zip(kept, estimator(kept, **settings), strict=True)]
+
+
+def _sample(trajectory: Trajectory, advantages: Floats) -> Sample:
+    return Sample(
+        trajectory=trajectory,
+        old_log_probs=torch.tensor([trajectory.log_probs[at] for at in trajectory.policy_positions()]),
+        advantages=torch.tensor(advantages, dtype=torch.float32),
+        reference_log_probs=torch.zeros(len(advantages)),
+    )
 
 
 def concatenated(samples: Sequence[Sample], name: str) -> Tensor:

@@ -13,12 +13,13 @@ import torch
 
 from turngym.agents import LLMPolicy, Trajectory, collect_rollout, tiny
 from turngym.agents.models import PolicyModel
-from turngym.baselines import ppo_llm
-from turngym.baselines.advantages import gae
+from turngym.baselines import policy_gradient, ppo_llm
+from turngym.baselines.estimators import ESTIMATORS
 from turngym.baselines.parallel import Workers
-from turngym.baselines.ppo_llm import Args, batch_gradients
+from turngym.baselines.policy_gradient import set_gradients
+from turngym.baselines.ppo_llm import Args, objective
 from turngym.baselines.run import Run, limited, reply_tokens
-from turngym.baselines.samples import Sample, make_samples
+from turngym.baselines.samples import Sample, critic_samples
 
 ROOT = Path(__file__).parents[2]
 SMALL = Args(workers=1, max_new_tokens=3)
@@ -45,7 +46,11 @@ def run_with(model: PolicyModel, args: Args = SMALL, workers: int = 1) -> Run:
 
 
 def samples_of(trajectories: list[Trajectory]) -> list[Sample]:
-    return make_samples(trajectories, gae, turn_gamma=0.95, turn_lambda=0.95)
+    return critic_samples(trajectories, ESTIMATORS["gae"], turn_gamma=0.95, turn_lambda=0.95)
+
+
+def batch_gradients(run: Run, samples: list[Sample]) -> dict[str, float]:
+    return set_gradients(run, samples, objective)
 
 
 def gradients(model: PolicyModel, samples: list, args: Args = SMALL, workers: int = 1) -> list[torch.Tensor]:
@@ -141,7 +146,7 @@ def test_advantages_are_white_over_all_sampled_tokens(model, trajectories) -> No
 
 
 def test_the_schedule_rises_and_falls() -> None:
-    rates = [ppo_llm.schedule(iteration, 100) for iteration in range(100)]
+    rates = [policy_gradient.schedule(iteration, 100) for iteration in range(100)]
     assert np.argmax(rates) == 4
     assert rates[0] < 0.25
     assert 0.1 < rates[-1] < 0.12
@@ -153,14 +158,14 @@ def test_levels_are_tried_again_until_they_are_solved() -> None:
         played.record_turn(0.0, {"success": success})
         return played
 
-    failed = ppo_llm.still_failed([], [episode(1, False), episode(2, True), episode(3, False)])
+    failed = policy_gradient.still_failed([], [episode(1, False), episode(2, True), episode(3, False)])
     assert failed == [1, 3]
-    failed = ppo_llm.still_failed(failed, [episode(3, False), episode(3, True), episode(4, False)])
+    failed = policy_gradient.still_failed(failed, [episode(3, False), episode(3, True), episode(4, False)])
     assert failed == [1, 4]
-    assert ppo_llm.still_failed(failed, [episode(1, False)]) == [4, 1]
+    assert policy_gradient.still_failed(failed, [episode(1, False)]) == [4, 1]
     many = [episode(seed, False) for seed in range(3000)]
-    assert ppo_llm.still_failed(failed, many)[-1] == 2999
-    assert len(ppo_llm.still_failed(failed, many)) < 3000
+    assert policy_gradient.still_failed(failed, many)[-1] == 2999
+    assert len(policy_gradient.still_failed(failed, many)) < 3000
 
 
 def test_a_share_of_each_rollout_is_a_second_try(model) -> None:
@@ -172,13 +177,13 @@ def test_a_share_of_each_rollout_is_a_second_try(model) -> None:
             return []
 
     run = Recorder(Args(episodes=12, group_size=3, retry_share=0.5, workers=1), model, {}, Workers(1), folder=None)
-    ppo_llm.play(run, 0, [5, 6, 7, 8])
+    policy_gradient.play(run, 0, [5, 6, 7, 8])
     tried = [seed for seed in seeds if seed < 10]
     assert len(seeds) == 12
     assert len(tried) == 6
     assert len(set(tried)) == 2
     assert len(set(seeds)) == 4
-    ppo_llm.play(run, 0, [5])
+    policy_gradient.play(run, 0, [5])
     assert sum(seed < 10 for seed in seeds) == 3
 
 
