@@ -1,6 +1,6 @@
 """Resample on correct: of twice as many episodes, an update sees half, successes with clean tool use first.
 
-    penalties = [tool_penalty(interpreter_use(each)) + format_penalty(answers(each), each.turns) for each in episodes]
+    penalties = [episode_penalty(each, replies_of(each)) for each in episodes]
     kept = [episodes[index] for index in resample_on_correct(episodes, penalties, rng)]
 
 Rewarding the answer alone also rewards the failed calls on the way to it; charging for them invites not to call at all.
@@ -41,6 +41,35 @@ def waypoint_use(trajectory: Trajectory) -> ToolUse:
     """Waypoints of an episode of `RStar2-v0`; those that its bounded search did not reach (`avoid`) are errors."""
     outcomes = [bool(info["avoid"]) for info in trajectory.infos if info.get("avoid") is not None]
     return ToolUse(sum(outcomes), len(outcomes))
+
+
+def tool_use(trajectory: Trajectory) -> ToolUse:
+    """Calls of an episode, of whichever kind its environment tells; none where it tells of no calls."""
+    return interpreter_use(trajectory) if "interpreter" in trajectory.infos[-1] else waypoint_use(trajectory)
+
+
+def error_share(trajectories: Sequence[Trajectory]) -> float | None:
+    """Share of all calls of some episodes that did not end well; None where there was no call."""
+    uses = [tool_use(each) for each in trajectories]
+    calls = sum(use.calls for use in uses)
+    return sum(use.errors for use in uses) / calls if calls else None
+
+
+def episode_penalty(trajectory: Trajectory, replies: Sequence[str]) -> float:
+    """What went wrong in an episode: its calls, and the form of its replies.
+
+    Answer tags are counted where there is an interpreter, since an answer ends such an episode. Elsewhere replies have
+    no such tag, and the second term is the share of turns that could not be read.
+
+    Args:
+        trajectory: The episode.
+        replies: Its texts, one a turn.
+    """
+    if "interpreter" in trajectory.infos[-1]:
+        form = format_penalty(sum(reply.count("<answer>") for reply in replies), trajectory.turns)
+    else:
+        form = float(np.mean([not info.get("action_is_valid", True) for info in trajectory.infos]))
+    return tool_penalty(tool_use(trajectory)) + form
 
 
 def tool_penalty(use: ToolUse) -> float:
