@@ -32,6 +32,23 @@ def return for while if print import range int str len sum max min True False No
 path cost anchor waypoint budget start map free obstacle unreachable Sokoban every onto only pushed
 """.split()  # noqa: SIM905
 
+# Of CodeInterpreter-v0's questions and programs, each in the form in which it occurs; no other environment's own texts
+# hold them, so those are the same tokens as before.
+_AFTER_A_SPACE = """
+number many ways term times date What doors How customer when days closed how order aside circle decimal digits minutes
+plus coins calendar datetime remainder divided included year math door open numbered deque adds timedelta Fraction heapq
+positive part total coin sequence later numbers different things chosen Which day week pass whose multiple opened passes
+menu starters main courses desserts meals people stand Counting leaves until collections greatest common divisor Write
+fraction fractions shop counters comes opens counter served wait halves even odd divisors written whole prime month
+years begins Monday Tuesday Wednesday Thursday Friday Saturday Sunday
+""".split()  # noqa: SIM905
+_BARE = """
+What days day fromisoformat circle Begin Gregorian date How month math comb Today index rotate popleft gcd Which
+Fraction customer heapreplace part coin pow weekday ways total doors door
+Monday Tuesday Wednesday Thursday Friday Saturday Sunday
+""".split()  # noqa: SIM905
+_CODE = ("\n   ", "\n       ", "):", " =", " +=", " ==", " **", " //", " %", " k", " q")
+
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
     """The tokenizer of `tiny`: bytes, and whole words with and without a space before them."""
@@ -41,6 +58,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in (PAD, USER, ASSISTANT, END)])
     words = dict.fromkeys(form for word in [*_GLYPHS, *_WORDS] for form in (word, f" {word}"))
+    words |= dict.fromkeys([*(f" {word}" for word in _AFTER_A_SPACE), *_BARE, *_CODE])
     tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words if len(word) > 1])
     reserved = _VOCABULARY_SIZE - tokenizer.get_vocab_size()
     assert reserved >= 0, "the word list no longer fits into the frozen vocabulary"

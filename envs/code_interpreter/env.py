@@ -114,7 +114,8 @@ class CodeInterpreterEnv(TextEnv):
     ## Information
     As in `TextEnv`, and at each step `interpreter`: `status` of the program of this turn (as in
     `turngym.envs.sandbox.Status`; "none" where none was run), and `calls` and `errors`, how many programs were run so
-    far and how many of them did not end well. `oracle_steps` counts turns.
+    far and how many of them did not end well; and `difficulty`, the question's level, None for a dataset's.
+    `oracle_steps` counts turns.
 
     `get_state` holds on to the live session, and whoever runs something next branches off it; freed with the state. In
     a pickled copy the programs are run again. A program that the sandbox had to stop leaves no trace in the variables.
@@ -124,11 +125,11 @@ class CodeInterpreterEnv(TextEnv):
 
     ## Arguments
     `tasks` (names of families, or "all") and `difficulty` (first and last level) choose among our own questions.
-    `dataset` takes others: the path of a file with a JSON object a line (`question`, `answer`, perhaps `options`), or
-    `"reasoning_gym:<name>"` (extra `code`). `timeout_s` limits a program (5 unless given), `max_output` what is shown
-    of it (1000 characters), `profile` says which libraries are loaded already ("stdlib", "math", "science"), `sandbox`
-    replaces the one that the process shares. And those of `TextEnv`; `max_turns` is 4 unless given: two for a program
-    and an answer, two more for a mistake.
+    `dataset` takes others: the path of a file with a JSON object a line (`question`, `answer`, perhaps `options` and a
+    worked `solution`), or `"reasoning_gym:<name>"` (extra `code`). `timeout_s` limits a program (5 unless given),
+    `max_output` what is shown of it (1000 characters), `profile` says which libraries are loaded already ("stdlib",
+    "math", "science"), `sandbox` replaces the one that the process shares. And those of `TextEnv`; `max_turns` is 4
+    unless given: two for a program and an answer, two more for a mistake.
 
     ## Transcript
     ```
@@ -217,6 +218,7 @@ class CodeInterpreterEnv(TextEnv):
         cells = self._board.cells
         status = cells[-1].status if len(cells) > before else "none" if info.get("valid", True) else "sandbox_error"
         info["interpreter"] = {"status": status, "calls": len(cells), "errors": self._board.errors}
+        info["difficulty"] = self._level.difficulty
         return observation, reward, terminated, truncated, info
 
     def get_state(self) -> InterpreterState:
@@ -305,6 +307,12 @@ class CodeInterpreterEnv(TextEnv):
         return self._feedback or self._level.question, digest(self._describe())
 
     # What agents and wrappers may ask ------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Problem:
+        """The question of this episode and its answer: for whoever makes demonstrations, never for a policy."""
+        problem: Problem = self._level
+        return problem
 
     def oracle_action(self) -> str | None:
         """The program that finds the answer, then what it printed; at once where that is known by heart."""

@@ -13,7 +13,7 @@ import numpy as np
 from turngym.envs.code_interpreter.families import KINDS
 from turngym.envs.code_interpreter.grading import MAX_ANSWER, needs_algebra
 from turngym.envs.code_interpreter.judge import JudgeError, ask_judge
-from turngym.envs.code_interpreter.kinds import LEVELS, Kind
+from turngym.envs.code_interpreter.kinds import LEVELS, Arguments, Kind
 from turngym.lazy import require
 
 FAMILIES = tuple(dict.fromkeys(kind.family for kind in KINDS))
@@ -51,6 +51,10 @@ class Problem:
         by_heart: Whether whoever knows the answer should give it at once, rather than run a program.
         grader: Who decides where the answer is not simply compared: a dataset of reasoning-gym and the seed of the
             question, or "".
+        difficulty: Its level, for our own questions; None for others.
+        kind: Its kind, for our own questions; "" for others.
+        arguments: What that kind drew, in the order of its names.
+        solution: A worked solution in words, where a dataset has one, or "".
     """
 
     key: str
@@ -59,6 +63,10 @@ class Problem:
     program: str = ""
     by_heart: bool = True
     grader: str = ""
+    difficulty: int | None = None
+    kind: str = ""
+    arguments: Arguments = ()
+    solution: str = ""
 
 
 class Source(Protocol):
@@ -125,11 +133,14 @@ def pose(kind: Kind, rng: np.random.Generator, level: int) -> Problem:
         answer=str(kind.solve(*arguments)),
         program=f"{values}\n{kind.program}",
         by_heart=level <= BY_HEART,
+        difficulty=level,
+        kind=kind.name,
+        arguments=arguments,
     )
 
 
 class Recorded:
-    """Problems of a file with a JSON object a line: `question`, `answer`, and `options` where there are some.
+    """Problems of a file with a JSON object a line: `question`, `answer`, and `options` or a `solution` where known.
 
     Args:
         path: The file.
@@ -163,11 +174,13 @@ def _recorded(path: Path, number: int, line: str) -> Problem:
         record: dict[str, Any] = json.loads(line)
         question, answer = str(record["question"]).strip(), str(record["answer"]).strip()
         options = [str(option) for option in record.get("options") or ()]
+        solution = str(record.get("solution") or "").strip()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"dataset {path}, line {number}: expected question and answer ({error!r})") from error
     if not question or not answer or len(answer) > MAX_ANSWER:
         raise ValueError(f"dataset {path}, line {number}: question or answer is empty, or the answer too long")
-    return Problem(key=" ".join(question.lower().split()), question="\n".join([question, *options]), answer=answer)
+    key, asked = " ".join(question.lower().split()), "\n".join([question, *options])
+    return Problem(key, asked, answer, solution=solution)
 
 
 class ReasoningGym:

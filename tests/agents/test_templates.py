@@ -291,3 +291,13 @@ def test_the_vocabulary_is_frozen() -> None:
     """Checkpoints depend on it: a change here is a new model."""
     assert len(TOKENIZER) == 1024
     assert TOKENIZER.convert_tokens_to_ids(["<|pad|>", "<|end|>", "Left", " Up"]) == [256, 259, 291, 298]
+
+
+def test_words_of_questions_and_programs_are_one_token() -> None:
+    form = turn_format(TOKENIZER)
+    asked = [TOKENIZER.decode([each]) for each in form.encode("What is the remainder when 7 is divided")]
+    assert asked == ["What", " is", " the", " remainder", " when", " 7", " is", " divided"]
+    program = [TOKENIZER.decode([each]) for each in form.encode("for circle in range(2):\n    total += 3")]
+    assert program == ["for", " circle", " in", " range", "(", "2", "):", "\n   ", " total", " +=", " 3"]
+    digits = form.encode("a, b = 96, 23")
+    assert [TOKENIZER.decode([each]) for each in digits] == ["a", ",", " ", "b", " =", " 9", "6", ",", " 2", "3"]

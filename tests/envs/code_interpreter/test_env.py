@@ -17,6 +17,7 @@ from turngym.envs.code_interpreter.env import CodeInterpreterEnv
 from turngym.envs.code_interpreter.grammar import EXPECTED
 from turngym.envs.code_interpreter.judge import JudgeError
 from turngym.envs.errors import SandboxError
+from turngym.envs.splits import split_of
 
 ANSWER = "10584"  # of seed 29
 
@@ -470,3 +471,17 @@ def test_make_takes_the_arguments() -> None:
     env = spec.make(difficulty=(3, 5), split="test")
     assert env.reset(seed=0)[1]["oracle_steps"] == 2
     env.close()
+
+
+def test_each_step_says_how_difficult_the_question_is(fake: Any, tmp_path: Any) -> None:
+    env = CodeInterpreterEnv(sandbox=fake, difficulty=(3, 3))
+    observation, _ = env.reset(seed=0)
+    assert (env.problem.question, env.problem.difficulty) == (observation, 3)
+    assert env.step("<code>1</code>")[-1]["difficulty"] == 3
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"question": "How much is 2 + 3?", "answer": 5, "solution": "Two and three is five."}\n')
+    split = split_of("how much is 2 + 3?")
+    env = CodeInterpreterEnv(sandbox=fake, dataset=path, split=split)
+    env.reset(seed=0)
+    assert env.problem.solution == "Two and three is five."
+    assert env.step("<answer>5</answer>")[-1]["difficulty"] is None
