@@ -6,6 +6,8 @@
 A run's own summary is about greedy replies. Here every level is played several times, with replies sampled at a
 temperature and luck of its own each time: pass@1 is the mean success of a sample, pass@k the share of levels that at
 least one of k samples solves. What RL teaches beyond imitation shows in the first, what it forgets in the second.
+Where a task has measures of its own (`task_metrics.py`), such as the use of a tool, they are taken from the same
+episodes.
 """
 
 import json
@@ -22,6 +24,7 @@ try:
     from turngym.baselines.evaluation import pass_at_k
     from turngym.baselines.run import Run, finished
     from turngym.baselines.run_folder import write_whole
+    from turngym.baselines.task_metrics import Metric, task_metrics
     from turngym.envs.scores import mean_interval
 except ModuleNotFoundError as error:
     print(f'{error.name} is not installed: run  pip install "turngym[llm]"', file=sys.stderr)
@@ -46,10 +49,15 @@ class Args:
     """Threads that share the episodes; one a core."""
 
 
-def evaluate(run: Run, split: str, *, samples: int, levels: int, temperature: float) -> dict[str, Any]:
-    """pass@1 and pass@`samples` of each policy that the run has saved, with 95% intervals over the levels."""
+def evaluate(
+    run: Run, split: str, *, samples: int, levels: int, temperature: float
+) -> tuple[dict[str, Any], dict[str, dict[str, Metric]]]:
+    """pass@1 and pass@`samples` of each policy that the run has saved, with 95% intervals over the levels.
+
+    The second result holds the task's own measures of the same episodes, for each policy by name.
+    """
     seeds = np.repeat(held_out_seeds(split, levels), samples).tolist()
-    luck, rows = list(range(len(seeds))), {}
+    luck, rows, measured = list(range(len(seeds))), {}, {}
     for name in run.folder.models():
         run.folder.load_model(name, run.model)
         episodes = run.rollout(split, seeds, temperature=temperature, seed=[1], noise_seeds=luck)
@@ -61,7 +69,8 @@ def evaluate(run: Run, split: str, *, samples: int, levels: int, temperature: fl
             }
             for k in sorted({1, samples})
         }
-    return rows
+        measured[name] = task_metrics(episodes)
+    return rows, measured
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -75,14 +84,18 @@ def main(argv: list[str] | None = None) -> int:
         print(f"evaluate: {error}", file=sys.stderr)
         return 2
     settings = {"samples": args.samples, "levels": args.levels, "temperature": args.temperature}
-    rows = evaluate(run, split, **settings)
-    result = {"split": split, **settings, "policies": rows}
+    rows, measured = evaluate(run, split, **settings)
+    metrics = {name: {metric: each.values for metric, each in own.items()} for name, own in measured.items()}
+    result = {"split": split, **settings, "policies": rows, "metrics": metrics}
     text = json.dumps(result, indent=2) + "\n"
     write_whole(args.run / "evaluation.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
     print(f"{run.args.env_id}, {args.levels} {split} levels, temperature {args.temperature:g}")
     for name, scores in rows.items():
         for k, score in scores.items():
             print(f"{name} {k}: {score['mean']:.3f} [{score['interval'][0]:.3f}, {score['interval'][1]:.3f}]")
+    for name, own in measured.items():
+        for metric, each in own.items():
+            print(f"\n{name}, {metric}\n{each.text}")
     return 0
 
 

@@ -64,6 +64,7 @@ def test_a_finished_run_is_evaluated_by_samples(tmp_path, capsys) -> None:
     assert evaluate.main([str(folder), "--levels", "5", "--samples", "3", "--workers", "1"]) == 0
     result = json.loads((folder / "evaluation.json").read_text())
     assert (result["split"], result["levels"]) == ("test", 5)
+    assert result["metrics"] == {"sft": {}, "ppo": {}}  # a lake has no tool
     for scores in (result["policies"]["sft"], result["policies"]["ppo"]):
         assert scores["pass@1"]["mean"] <= scores["pass@3"]["mean"]
     assert {path.name for path in (folder / "tensorboard").iterdir()} == board

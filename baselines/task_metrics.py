@@ -1,0 +1,41 @@
+"""What a task measures of episodes beside success. Add a row to `TASK_METRICS` for a measure of yours."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from turngym.agents.trajectory import Trajectory
+from turngym.baselines import tool_use
+
+
+class Metric(NamedTuple):
+    """A measure of some episodes.
+
+    Attributes:
+        values: As it stands in `evaluation.json`.
+        text: The same for people.
+    """
+
+    values: dict[str, Any]
+    text: str
+
+
+def tool_use_metric(trajectories: Sequence[Trajectory]) -> Metric | None:
+    """The use of an interpreter, over all episodes and by difficulty; None where there is no such tool."""
+    if not tool_use.has_tool(trajectories):
+        return None
+    whole, levels = tool_use.tool_use(trajectories), tool_use.by_difficulty(trajectories)
+    values = {"all": whole.to_dict(), "by_difficulty": {level: use.to_dict() for level, use in levels.items()}}
+    rows = {f"difficulty {level}": use for level, use in levels.items()}
+    return Metric(values, tool_use.table({**rows, "all": whole}))
+
+
+TASK_METRICS: dict[str, Callable[[Sequence[Trajectory]], Metric | None]] = {
+    "tool use": tool_use_metric,
+}
+"""Measures by name; each gives None for episodes that it says nothing of."""
+
+
+def task_metrics(trajectories: Sequence[Trajectory]) -> dict[str, Metric]:
+    """All measures that say something of these episodes."""
+    measured = {name: measure(trajectories) for name, measure in TASK_METRICS.items()}
+    return {name: metric for name, metric in measured.items() if metric is not None}
