@@ -38,7 +38,7 @@ def parse_levels(text: str) -> list[NamedLevel]:
     Raises:
         ValueError: If a level is malformed (see `parse_level`); the message names it and its first line.
     """
-    blocks, remarks = _split(text.splitlines())
+    blocks, remarks = _split(text.removeprefix("\ufeff").splitlines())
     follow = _titles_follow(remarks)
     named = []
     for index, (line, rows) in enumerate(blocks):

@@ -31,6 +31,7 @@ def check_difficulty(*, size: int | tuple[int, int], boxes: int, min_moves: int,
     """Say what is wrong with a wish for levels (see `generate`).
 
     Raises:
+        TypeError: If `size` is neither a number nor two.
         ValueError: If there can be no such level.
     """
     height, width = _sides(size)
@@ -100,7 +101,10 @@ def generate_set(
 
 
 def _sides(size: int | tuple[int, int]) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else size
+    sides = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, list | tuple) else ()
+    if len(sides) != 2 or not all(isinstance(side, int) for side in sides):
+        raise TypeError(f"size must be a whole number of cells, or two: rows and columns, got {size!r}")
+    return sides[0], sides[1]
 
 
 def _room(rng: np.random.Generator, height: int, width: int, boxes: int) -> Level:

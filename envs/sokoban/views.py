@@ -110,10 +110,11 @@ def _adjacency(level: Level, position: Position) -> str:
 
 def _parse_adjacency(text: str) -> Level:
     size, *things = _lines(text, 4)
+    player, boxes, goals = map(_read_places, things)
     height, width = _read_size(size)
     free = {_pair(match) for match in re.finditer(r"^(\d+) (\d+):", text, re.MULTILINE)}
     walls = [(row, column) for row in range(height) for column in range(width) if (row, column) not in free]
-    return _checked(_build((height, width), *map(_read_places, things), walls), text, _adjacency)
+    return _checked(_build((height, width), player, boxes, goals, walls), text, _adjacency)
 
 
 @lru_cache(maxsize=256)

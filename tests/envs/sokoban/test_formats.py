@@ -111,6 +111,7 @@ def test_other_remarks() -> None:
     assert titles(f"{FIRST}\nTitle: Up\nAuthor: me\n\n{SECOND}\nTitle: Down\nAuthor: me") == ["Up", "Down"]
     assert titles(f"{FIRST}\n\n{SECOND}") == ["1", "2"]
     assert titles("no levels --- at all") == []
+    assert titles(f"\ufeff{FIRST}") == ["1"], "a mark of the byte order is none"
 
 
 def test_a_broken_level_is_named() -> None:

@@ -99,6 +99,12 @@ def test_impossible_wishes(changed: dict[str, Any], fault: str) -> None:
         generate(np.random.default_rng(0), **(EASY | changed))
 
 
+@pytest.mark.parametrize("size", [6.0, "6", (6,), (6, 6.5), (6, 6, 6), None])
+def test_sizes_that_are_none(size: Any) -> None:
+    with pytest.raises(TypeError, match="size must be a whole number of cells, or two: rows and columns, got"):
+        generate(np.random.default_rng(0), **(EASY | {"size": size}))
+
+
 def test_wishes_that_luck_does_not_grant() -> None:
     with pytest.raises(LevelError, match="no level of size 5 with 1 boxes and 40 to 50 moves in 1000 rooms"):
         generate(np.random.default_rng(0), size=5, boxes=1, min_moves=40, max_moves=50)
