@@ -21,6 +21,7 @@ from turngym.baselines.diagnostics import collapse_signals
 from turngym.baselines.environments import TRAIN_SEEDS
 from turngym.baselines.evaluation import score_trajectories
 from turngym.baselines.filtering import group_stds
+from turngym.baselines.masks import check_masks
 from turngym.baselines.optimizers import Optimizer
 from turngym.baselines.parallel import micro_batches
 from turngym.baselines.run import Run, begin
@@ -187,6 +188,7 @@ class Learner:
     def rollout(self, iteration: int, *, max_new_tokens: int | None = None) -> list[Trajectory]:
         """The episodes of an iteration; two of them are written down where it is validated."""
         trajectories = play(self.run, iteration, self.failed, max_new_tokens=max_new_tokens)
+        check_masks(trajectories)
         self.failed = still_failed(self.failed, trajectories)
         if (iteration + 1) % self.args.validate_every == 0:
             self.run.folder.save_trajectories(self.name, iteration, trajectories[:2], self.run.model)
