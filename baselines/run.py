@@ -286,16 +286,18 @@ def begin(run: Run, name: str) -> None:
         imitate(run)
 
 
-def imitate(run: Run) -> None:
-    """Supervised fine-tuning on demonstrations; the model ends with its best weights, which are saved as `sft`."""
-    args = run.args
-    if args.demonstrations == "oracle":
-        seeds = run.rng(_DEMONSTRATION_LEVELS).integers(TRAIN_SEEDS, size=args.demonstration_episodes).tolist()
-        bar = tqdm(seeds, desc="demonstrations", unit="episode")
-        demonstrations = oracle_demonstrations(run.envs["train"][0], run.model.format, bar)
-    else:
-        demonstrations = load_demonstrations(Path(args.demonstrations), run.envs["train"][0], run.model.format)
-    settings = SFTSettings(
+def demonstrated(run: Run) -> list[Trajectory]:
+    """The demonstrations that the settings ask for."""
+    args, env = run.args, run.envs["train"][0]
+    if args.demonstrations != "oracle":
+        return load_demonstrations(Path(args.demonstrations), env, run.model.format)
+    seeds = run.rng(_DEMONSTRATION_LEVELS).integers(TRAIN_SEEDS, size=args.demonstration_episodes).tolist()
+    return oracle_demonstrations(env, run.model.format, tqdm(seeds, desc="demonstrations", unit="episode"))
+
+
+def sft_settings(args: CommonArgs) -> SFTSettings:
+    """How to imitate, as the settings say."""
+    return SFTSettings(
         epochs=args.sft_epochs,
         patience=args.sft_patience,
         batch=args.sft_batch,
@@ -303,6 +305,18 @@ def imitate(run: Run) -> None:
         learning_rate=args.sft_learning_rate,
         max_tokens=args.max_tokens,
     )
+
+
+def imitate(run: Run, demonstrations: Sequence[Trajectory] | None = None, settings: SFTSettings | None = None) -> None:
+    """Supervised fine-tuning; the model ends with its best weights, which are saved as `sft`.
+
+    Args:
+        run: The run.
+        demonstrations: What to imitate; by default what its settings ask for.
+        settings: How; by default as they say.
+    """
+    demonstrations = demonstrated(run) if demonstrations is None else demonstrations
+    settings = settings or sft_settings(run.args)
     train_sft(
         run.model, demonstrations, settings, run.validate, run.workers, run.folder, lambda e: run.rng(_SFT_ORDER, e)
     )

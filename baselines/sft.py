@@ -41,6 +41,8 @@ class SFTSettings:
 
 
 _WARM_UP = 30
+_LOGGED = 25
+"""Updates of pretraining between two lines of metrics, each with a saved state."""
 
 
 def train_sft(
@@ -88,6 +90,62 @@ def train_sft(
     folder.load_model("sft", model)
 
 
+def pretrain(
+    model: PolicyModel,
+    examples: Sequence[Trajectory],
+    settings: SFTSettings,
+    updates: int,
+    workers: Workers,
+    folder: RunFolder,
+    order: Callable[[int], np.random.Generator],
+) -> None:
+    """Train for a fixed number of updates, without playing; the model ends with its last weights.
+
+    Args:
+        model: Where training starts.
+        examples: What to imitate: the tokens with `policy_mask` 1.
+        settings: How; `epochs` and `patience` are not looked at.
+        updates: How many.
+        workers: Share the work.
+        folder: Takes metrics and state, as stage `pretraining`; an interrupted run goes on from its last state.
+        order: The stream that shuffles the examples of a pass.
+    """
+    optimizer, first = Optimizer(model, settings.optimizer, weight_decay=0.01), 0
+    state = folder.state_of("pretraining")
+    if state:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        first = state["step"]
+    for step in tqdm(range(first, -(-updates // _LOGGED)), desc="pretraining", unit=f"{_LOGGED} updates"):
+        losses = []
+        for update in range(step * _LOGGED, min(updates, (step + 1) * _LOGGED)):
+            batch = _batch(examples, settings.batch, order, update)
+            losses.append(_set_gradients(model, batch, settings, workers))
+            optimizer.step(settings.learning_rate * _schedule(update, updates))
+        folder.log("pretraining", step, {"loss": float(np.mean(losses))})
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        folder.save_state("pretraining", step + 1, **saved)
+
+
+def updates_a_pass(examples: int, batch: int) -> int:
+    """How many optimiser steps a pass over so many examples takes."""
+    return max(1, examples // batch)
+
+
+def _batch(
+    examples: Sequence[Trajectory], size: int, order: Callable[[int], np.random.Generator], update: int
+) -> list[Trajectory]:
+    """The examples of one update, counted over all passes."""
+    epoch, place = divmod(update, updates_a_pass(len(examples), size))
+    batches = np.array_split(order(epoch).permutation(len(examples)), updates_a_pass(len(examples), size))
+    return [examples[index] for index in batches[place]]
+
+
+def _schedule(step: int, steps: int) -> float:
+    """Share of the peak learning rate: up over the first steps, and linearly down to nothing at the end."""
+    return min(1.0, (step + 1) / _WARM_UP) * (1 - step / steps)
+
+
 def _epoch(
     model: PolicyModel,
     optimizer: Optimizer,
@@ -98,13 +156,13 @@ def _epoch(
     epoch: int,
 ) -> float:
     """One pass over the demonstrations; returns the mean loss."""
-    batches = np.array_split(order.permutation(len(demonstrations)), max(1, len(demonstrations) // settings.batch))
+    count = updates_a_pass(len(demonstrations), settings.batch)
+    batches = np.array_split(order.permutation(len(demonstrations)), count)
     losses = []
     for index, batch in enumerate(batches):
         step = epoch * len(batches) + index
         losses.append(_set_gradients(model, [demonstrations[each] for each in batch], settings, workers))
-        share = min(1.0, (step + 1) / _WARM_UP) * (1 - step / (settings.epochs * len(batches)))
-        optimizer.step(settings.learning_rate * share)
+        optimizer.step(settings.learning_rate * _schedule(step, settings.epochs * len(batches)))
     return float(np.mean(losses))
 
 
