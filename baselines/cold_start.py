@@ -70,6 +70,8 @@ class Args:
     """How many training levels the templates solve; those of ppo_llm.py's oracle with the same seed."""
     templates: tuple[str, ...] = tuple(name for name in TEMPLATES if name != "text")
     """Which templates, each equally likely. text: answers without a program, for a policy that has none."""
+    call_always: bool = False
+    """Whether templates run a program for questions to be known by heart too: a model such as tiny knows none."""
     keep_errors: bool = False
     """Whether a solution may contain programs that failed."""
     seed: int = 0
@@ -218,7 +220,9 @@ def by_template(args: Args, env: Env, first: int) -> Iterator[Record]:
         rng = np.random.default_rng([args.seed, _TEMPLATE_CHOICE, index])
         template = args.templates[rng.integers(len(args.templates))]
         observation, _ = env.reset(seed=seed)
-        agent = TemplateAgent(env.get_wrapper_attr("problem"), template, rng)
+        problem = env.get_wrapper_attr("problem")
+        by_heart = problem.by_heart and not args.call_always
+        agent = TemplateAgent(dataclasses.replace(problem, by_heart=by_heart), template, rng)
         yield record(seed, play(env, agent, observation), keep_errors=args.keep_errors) | {"template": template}
 
 

@@ -169,6 +169,14 @@ def test_a_file_is_written_whole_and_an_interrupted_command_goes_on(sandbox, tmp
     assert not progress.exists()
 
 
+def test_a_model_that_knows_nothing_by_heart_calls_always(sandbox, tmp_path) -> None:
+    path = tmp_path / "cold.jsonl"
+    command = ["templates", str(path), "--episodes", "4", "--env-args", "difficulty=(0,1)", "--templates", "named"]
+    for settings, calls in (([], 0), (["--call-always"], 1)):
+        assert main([*command, *settings]) == 0
+        assert [len(row["outputs"]) for row in rows_of(path)] == [calls] * 4
+
+
 def test_training_takes_the_file(sandbox, tmp_path) -> None:
     path = tmp_path / "cold.jsonl"
     assert main(["templates", str(path), "--episodes", "6", "--env-args", "difficulty=(3,3)"]) == 0
