@@ -40,4 +40,5 @@ _register("Sokoban8x8x3-v0", "turngym.envs.sokoban.env:SokobanEnv", size=8, boxe
 _register("SokobanBoxoban-v0", "turngym.envs.sokoban.env:SokobanEnv", level_pack="boxoban")
 _register("RagenSokoban-v0", "turngym.envs.sokoban.ragen:RagenSokobanEnv")
 _register("PathPlanning-v0", "turngym.envs.path_planning.env:PathPlanningEnv")
+_register("RStar2-v0", "turngym.envs.path_planning.waypoints:RStar2Env")
 _register("JointPathPlanning-v0", "turngym.envs.path_planning.joint:JointPathPlanningEnv")

@@ -110,6 +110,30 @@ EPISODES: dict[str, Episode] = {
         0,
         ["Up Right", "Up", "Stay", "Up Left", "Up Left", "Right", "Up Right", "Down"],
     ),
+    "rstar2": (
+        "RStar2-v0",
+        {"split": "test"},
+        1,
+        ["goal", "North", "4 7", "99 3", "0 5 || 1 1", " 4  5\n", "0 5", "4 5", "GOAL"],
+    ),
+    "rstar2_tree": (
+        "RStar2-v0",
+        {"tree": True, "connectivity": 8, "family": "terrain", "size": 8, "min_steps": 6, "shaping": True},
+        3,
+        ["from 0 0 to 2 2", "from 2 3 to 4 4", "2 4", "2 4", "from 2 3 to 5 2", "From 5 2 to goal"],
+    ),
+    "rstar2_one_shot": (
+        "RStar2-v0",
+        {"waypoints_per_turn": 8, "max_turns": 1, "max_expansions": 2, "evaluation_cost": 0.1, "family": "maze"},
+        2,
+        ["0 10 || 2 10 || goal"],
+    ),
+    "rstar2_out_of_budget": (
+        "RStar2-v0",
+        {"max_expansions": 1, "text_form": "runs"},
+        1,
+        ["9 3", "8 6"],
+    ),
     "joint_path_planning": (
         "JointPathPlanning-v0",
         {"max_turns": 12},

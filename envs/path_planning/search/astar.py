@@ -151,6 +151,14 @@ class Search:
         cost = float(costs[self._goal])
         return PlanResult(path, cost, expansions, max(min(lower, cost), cost / self._weight), "solved")
 
+    @property
+    def expanded(self) -> NDArray[np.bool_]:
+        """Which cells have been expanded, `(rows, cols)`."""
+        from turngym.envs.path_planning.search import kernel
+
+        state = np.frombuffer(self._memory[0], np.uint8).reshape(-1, self._grid.width)
+        return np.asarray(state[1:-1, 1:-1] == kernel.CLOSED)
+
 
 def distance_field(grid_map: GridMap, goal: Cell) -> NDArray[np.float64]:
     """The cost of the cheapest path from every cell to one, by Dijkstra's algorithm.
