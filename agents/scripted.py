@@ -26,18 +26,19 @@ class OracleAgent:
 
     Args:
         env: An environment with the `oracle_action` hook, wrapped or not.
+        teacher: Whose hook to ask: `<teacher>_action`. Only "oracle" is a ceiling.
 
     Raises:
         ValueError: On the first `act`, if the environment knows no best reply.
     """
 
-    def __init__(self, env: gymnasium.Env[str, str]) -> None:
-        self._env = env
-        self._oracle_action = env.get_wrapper_attr("oracle_action")
+    def __init__(self, env: gymnasium.Env[str, str], teacher: str = "oracle") -> None:
+        self._env, self._teacher = env, teacher
+        self._action = env.get_wrapper_attr(f"{teacher}_action")
 
     def act(self, observation: str) -> str:
         """A best reply from the environment's present state; the observation is not read."""
-        action = self._oracle_action()
+        action = self._action()
         if action is None:
-            raise ValueError(f"{self._env} has no oracle in this state")
+            raise ValueError(f"{self._env} has no {self._teacher} in this state")
         return str(action)

@@ -13,6 +13,9 @@ from turngym.baselines.evaluation import Agent
 
 Env = gymnasium.Env[str, str]
 
+TEACHERS = ("oracle", "rstar2")
+"""Who can demonstrate: environments offer them as hooks, `<teacher>_action`."""
+
 
 class ReplayAgent:
     """Gives recorded replies, one after the other, and "" when they are used up."""
@@ -47,15 +50,17 @@ def demonstrate(env: Env, agent: Agent, form: TurnFormat, seed: int) -> Trajecto
     return trajectory
 
 
-def oracle_demonstrations(env: Env, form: TurnFormat, seeds: Iterable[int]) -> list[Trajectory]:
-    """Successful episodes of the environment's oracle, one for each seed that it solves.
+def oracle_demonstrations(
+    env: Env, form: TurnFormat, seeds: Iterable[int], teacher: str = "oracle"
+) -> list[Trajectory]:
+    """Successful episodes of the environment's oracle or another of `TEACHERS`, one for each seed that it solves.
 
     Raises:
-        ValueError: If the environment has no oracle.
+        ValueError: If the environment has no such teacher.
     """
-    if not env.has_wrapper_attr("oracle_action"):
-        raise ValueError(f"{env} has no oracle_action: use --demonstrations none, or a file of episodes")
-    agent = OracleAgent(env)
+    if not env.has_wrapper_attr(f"{teacher}_action"):
+        raise ValueError(f"{env} has no {teacher}_action: use --demonstrations none, or a file of episodes")
+    agent = OracleAgent(env, teacher)
     episodes = (demonstrate(env, agent, form, seed) for seed in seeds)
     return [episode for episode in episodes if episode.success]
 
@@ -72,7 +77,9 @@ def load_demonstrations(path: Path, env: Env, form: TurnFormat) -> list[Trajecto
         ValueError: If there is no such file, a line is not as described, or no episode succeeds.
     """
     if not path.is_file():
-        raise ValueError(f"--demonstrations {path}: allowed are oracle, none, or an existing file of episodes")
+        raise ValueError(
+            f"--demonstrations {path}: allowed are {', '.join(TEACHERS)}, none, or an existing file of episodes"
+        )
     episodes = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from turngym.agents.models import PolicyModel, load_policy_model
 from turngym.agents.scripted import OracleAgent, RandomAgent
 from turngym.agents.trajectory import Trajectory
-from turngym.baselines.demonstrations import load_demonstrations, oracle_demonstrations
+from turngym.baselines.demonstrations import TEACHERS, load_demonstrations, oracle_demonstrations
 from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, make_envs, parse_arguments
 from turngym.baselines.evaluation import play, score_trajectories, table
 from turngym.baselines.parallel import Workers
@@ -61,7 +61,8 @@ class CommonArgs:
     """muon for a model from scratch; adamw for a pretrained one."""
 
     demonstrations: str = "oracle"
-    """Where imitation starts from: oracle (of the environment), none, or a file with lines of seed and replies."""
+    """Where imitation starts from: oracle (of the environment), rstar2 (the planner, on maps of PathPlanning-v0
+    and RStar2-v0), none, or a file with lines of seed and replies."""
     demonstration_episodes: int = 1000
     """How many training levels the oracle plays. Fixed: more would raise the start, and hide what RL adds."""
     sft_epochs: int = 30
@@ -187,14 +188,19 @@ def prepare(args: CommonArgs, count: int) -> Run:
         ValueError: With one line that names the setting and says what is allowed.
     """
     args.check()
-    if args.demonstrations not in ("oracle", "none") and not Path(args.demonstrations).is_file():
-        raise ValueError(f"--demonstrations {args.demonstrations}: allowed are oracle, none, or an existing file")
+    if args.demonstrations not in (*TEACHERS, "none") and not Path(args.demonstrations).is_file():
+        raise ValueError(
+            f"--demonstrations {args.demonstrations}: allowed are {', '.join(TEACHERS)}, none, or an existing file"
+        )
     workers = Workers(args.workers)
     envs = {split: make_replied(args, split, count) for split in ("train", "validation", args.split)}
-    if args.demonstrations == "oracle" and not envs["train"][0].has_wrapper_attr("oracle_action"):
+    teacher = args.demonstrations
+    if teacher in TEACHERS and not envs["train"][0].has_wrapper_attr(f"{teacher}_action"):
         raise ValueError(
-            f"--demonstrations oracle: {args.env_id} has no oracle_action; use none, or a file of episodes"
+            f"--demonstrations {teacher}: {args.env_id} has no {teacher}_action; use none, or a file of episodes"
         )
+    if teacher in TEACHERS and teacher != "oracle" and args.reply_format != "action":
+        raise ValueError(f"--demonstrations {teacher}: it has no thoughts; use --reply-format action")
     model = load_policy_model(args.model, seed=args.seed)
     if args.resume:
         folder = RunFolder.reopen(args.resume)
@@ -289,10 +295,11 @@ def begin(run: Run, name: str) -> None:
 def demonstrated(run: Run) -> list[Trajectory]:
     """The demonstrations that the settings ask for."""
     args, env = run.args, run.envs["train"][0]
-    if args.demonstrations != "oracle":
+    if args.demonstrations not in TEACHERS:
         return load_demonstrations(Path(args.demonstrations), env, run.model.format)
     seeds = run.rng(_DEMONSTRATION_LEVELS).integers(TRAIN_SEEDS, size=args.demonstration_episodes).tolist()
-    return oracle_demonstrations(env, run.model.format, tqdm(seeds, desc="demonstrations", unit="episode"))
+    seeds_shown = tqdm(seeds, desc="demonstrations", unit="episode")
+    return oracle_demonstrations(env, run.model.format, seeds_shown, args.demonstrations)
 
 
 def sft_settings(args: CommonArgs) -> SFTSettings:

@@ -42,7 +42,7 @@ def test_a_file_gives_the_episodes_that_it_records(env, tmp_path) -> None:
 
 def test_bad_files_are_named(env, tmp_path) -> None:
     path = tmp_path / "episodes.jsonl"
-    with pytest.raises(ValueError, match="allowed are oracle, none, or an existing file"):
+    with pytest.raises(ValueError, match="allowed are oracle, rstar2, none, or an existing file"):
         load_demonstrations(path, env, FORM)
     path.write_text('{"seed": 1, "replies": ["Up"]}\n{"seed": 2}\n')
     with pytest.raises(ValueError, match="line 2: expected seed and replies"):
@@ -55,3 +55,20 @@ def test_bad_files_are_named(env, tmp_path) -> None:
 def test_an_env_without_an_oracle_says_so() -> None:
     with pytest.raises(ValueError, match="has no oracle_action"):
         oracle_demonstrations(gymnasium.make("FrozenLake-v1"), FORM, [0])
+
+
+@pytest.mark.parametrize("taught", ["PathPlanning-v0", "RStar2-v0"])
+def test_rstar2_teaches_its_path_or_its_waypoints(taught) -> None:
+    env = gymnasium.make(f"turngym:{taught}")
+    episodes = oracle_demonstrations(env, FORM, range(4), "rstar2")
+    assert [each.seed for each in episodes] == [0, 1, 2, 3]
+    for each in episodes:
+        env.reset(seed=each.seed)
+        for ids in each.replies():
+            assert FORM.tokenizer.decode(ids[:-1]) == env.get_wrapper_attr("rstar2_action")()
+            env.step(FORM.tokenizer.decode(ids[:-1]))
+
+
+def test_an_env_without_a_teacher_says_so(env) -> None:
+    with pytest.raises(ValueError, match="has no rstar2_action"):
+        oracle_demonstrations(env, FORM, [0], "rstar2")

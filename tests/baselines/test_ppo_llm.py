@@ -197,7 +197,7 @@ BAD_INPUT = {
     "an unknown argument": (["--env-args", "colour=blue"], "colour"),
     "no argument at all": (["--env-args", "size"], "name=value"),
     "a negative seed": (["--seed", "-1"], "--seed must be at least 0, got -1"),
-    "no such demonstrations": (["--demonstrations", "expert"], "allowed are oracle, none, or an existing file"),
+    "no such demonstrations": (["--demonstrations", "expert"], "allowed are oracle, rstar2, none, or an existing file"),
     "nothing to go on with": (["--resume", "nowhere"], "no run was begun here"),
     "more second tries than levels": (["--retry-share", "1.5"], "--retry-share must lie in 0 .. 1, got 1.5"),
     "no workers": (["--workers", "0"], "--workers must be at least 1, got 0"),
