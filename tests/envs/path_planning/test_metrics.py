@@ -1,5 +1,6 @@
 """Figures of merit, by hand."""
 
+import json
 from math import isnan
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from turngym.agents.scripted import OracleAgent
+from turngym.agents.trajectory import Trajectory
+from turngym.baselines.task_metrics import task_metrics
 from turngym.envs.path_planning.metrics import measure, smoothness, spl
 
 
@@ -85,3 +88,15 @@ def test_an_oracle_is_perfect() -> None:
     found = measure(episodes)
     assert (found.success, found.spl, found.suboptimality, found.invalid_rate) == (1, 1, (1, 1), 0)
     assert found.turns == np.mean([len(infos) for infos in episodes])
+
+
+def test_evaluation_takes_it_up() -> None:
+    won = Trajectory(infos=[search(8, path=((0, 0), (0, 1)), cost=1.0), search(3, success=True, cost=4.0)])
+    metric = task_metrics([won, Trajectory(infos=[search(9, 1)])])["planning"]
+    assert (metric.values["success"], metric.values["avoid_rate"]) == (0.5, 1 / 3)
+    assert metric.values["suboptimality"]["median"] == 1.25
+    assert "avoid rate: 0.333" in metric.text
+    nobody = task_metrics([Trajectory(infos=[turn()])])["planning"].values
+    assert nobody["smoothness"] is nobody["against_astar"]["p90"] is None
+    json.dumps(nobody, allow_nan=False)
+    assert task_metrics([Trajectory(infos=[{"success": True}])]) == {}
