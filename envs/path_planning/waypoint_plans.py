@@ -173,10 +173,10 @@ class _Bounds:
         self._move = prices.expansion + prices.evaluation * int(degrees(problem.map).min())
         rows, cols = np.indices(self._to_go.shape)
         away = np.maximum(abs(rows - problem.goal[0]), abs(cols - problem.goal[1]))
-        self._effort = self._move * self._moves + prices.waypoint * -(-away // rules.distance)
+        self._effort = _charge(self._move, self._moves) + prices.waypoint * -(-away // rules.distance)
         self._known = {edge[:2] for edge in board.edges}
         leaving = min((self._effort.item(edge.target) for edge in board.reached), default=inf)
-        self._left = prices.cost * self._to_go + np.minimum(self._effort, leaving)
+        self._left = _charge(prices.cost, self._to_go) + np.minimum(self._effort, leaving)
 
     def left(self, cell: Cell) -> float:
         """From a waypoint to the goal."""
@@ -199,6 +199,11 @@ class _Bounds:
         within = order[np.isfinite(bounds[order]) & (steps[order] <= self._rules.budget)]
         offers = zip(bounds[within].tolist(), map(tuple, cells[within].tolist()), strict=True)
         return [(bound, cell) for bound, cell in offers if (here, cell) not in self._known]
+
+
+def _charge(price: float, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What amounts cost; what is infinite stays so at a price of 0, too."""
+    return np.multiply(price, amounts, out=np.full_like(amounts, inf), where=np.isfinite(amounts))
 
 
 @lru_cache(maxsize=16)
