@@ -1,124 +1,170 @@
 """Growing token sequences side by side, with keys and values kept: no token is forwarded twice."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicLayer
 
-from turngym.agents.models import PolicyModel, repeat_rows, shared_prefix
+from turngym.agents.models import PolicyModel
+from turngym.agents.packed import PackedCache, Slots, Span
+
+_WORTH_WAITING = 32
+"""A sequence waits for another that begins alike where that spares it so many tokens: a forward pass costs as much."""
 
 
-class CachedRows:
-    """A batch of token sequences that only ever grow.
+@dataclass
+class Tally:
+    """What was read so far.
 
-    New tokens of all rows are forwarded in one block, shorter ones padded on the left and masked; a row keeps its own
-    positions, so padding changes no number that matters.
+    Attributes:
+        tokens: Forwarded tokens. None of them is padding.
+        passes: Forward passes.
+        shared: Tokens whose keys and values were taken over from a sequence that begins alike.
+    """
+
+    tokens: int = 0
+    passes: int = 0
+    shared: int = 0
+
+
+class _Sequence:
+    """Ids, of which the first `length` have been read, and the hidden state at the end of those."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.length = 0
+        self.slot = -1
+        self.hidden: Tensor | None = None
+
+
+class CachedSequences:
+    """Token sequences that only ever grow, are read side by side, and come and go.
+
+    All that is new of some sequences is forwarded at once, without padding. A sequence that begins like one that has
+    been read, be it gone or not, takes its keys and values over; of several new ones that begin alike one reads for
+    all.
 
     Args:
         model: The model that reads.
-        rows: How many sequences.
     """
 
-    def __init__(self, model: PolicyModel, rows: int) -> None:
+    def __init__(self, model: PolicyModel) -> None:
         self._model = model
-        self._cache = model.new_cache()
-        self._cache.layers = [RoomyLayer() if type(each) is DynamicLayer else each for each in self._cache.layers]
-        self._attended = torch.zeros(rows, 0, dtype=torch.long)
-        self.hidden = torch.zeros(rows, model.value_head.in_features)
-        """Hidden state at the last token of each row, `(rows, width)`."""
+        self._sequences: dict[int, _Sequence] = {}
+        self._left: list[_Sequence] = []  # their slots are free, and what is in them still good
+        self._slots, self._used = Slots(), 0
+        self.tally = Tally()
 
-    def __len__(self) -> int:
-        return len(self._attended)
+    def append(self, name: int, ids: Sequence[int]) -> None:
+        """Add tokens to a sequence, which begins with its first ones. They are read later."""
+        if name not in self._sequences:
+            self._sequences[name] = _Sequence()
+        self._sequences[name].ids += ids
 
-    @torch.inference_mode()
-    def extend(self, tokens: Sequence[Sequence[int]]) -> None:
-        """Append tokens, any number a row, none included, and read them."""
-        width = max(map(len, tokens))
-        if width == 0:
-            return
-        if len(self._attended[0]) == 0:
-            tokens = self._read_shared(tokens)
-            width = max(map(len, tokens))
-        ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in tokens])
-        new = (torch.arange(width) >= width - torch.tensor([len(row) for row in tokens])[:, None]).long()
-        positions = (self._attended.sum(1, keepdim=True) + new.cumsum(1) - 1).clamp(min=0)
-        self._attended = torch.cat([self._attended, new], 1)
-        last = self._model.hidden(ids, self._attended, positions, self._cache)[:, -1]
-        self.hidden = torch.where(new[:, -1:].bool(), last, self.hidden)
-
-    def _read_shared(self, tokens: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Read what all rows begin with once for all of them, and return what is left of each."""
-        shared = shared_prefix(tokens)
-        if shared == 0 or len(tokens) == 1:
-            return [list(row) for row in tokens]
-        ids = torch.tensor([list(tokens[0][:shared])])
-        attended = torch.ones_like(ids)
-        self._model.hidden(ids, attended, torch.arange(shared)[None], self._cache)
-        repeat_rows(self._cache, len(tokens))
-        self._attended = attended.repeat(len(tokens), 1)
-        return [list(row[shared:]) for row in tokens]
+    def release(self, name: int) -> None:
+        """Say that a sequence has ended, so that others may have its memory."""
+        sequence = self._sequences.pop(name)
+        del sequence.ids[sequence.length :]
+        if sequence.length:
+            self._left.append(sequence)
 
     @torch.inference_mode()
-    def keep(self, rows: Sequence[int]) -> None:
-        """Drop all rows but these, in this order."""
-        index = torch.tensor(list(rows))
-        self._cache.batch_select_indices(index)
-        self._attended, self.hidden = self._attended[index], self.hidden[index]
+    def read(self, names: Sequence[int]) -> Tensor:
+        """Forward what is new of some sequences.
+
+        Returns:
+            The hidden state at the end of each, `(names, width)`.
+        """
+        wanted = [self._sequences[name] for name in names]
+        unread = [each for each in wanted if each.length < len(each.ids)]
+        while unread:
+            fresh = [each for each in unread if each.length == 0]
+            waiting = self._begin(fresh) if fresh else []
+            self._forward([each for each in unread if each not in waiting])
+            unread = waiting
+        return torch.stack([each.hidden for each in wanted])  # type: ignore[misc]
+
+    def memory(self) -> int:
+        """Bytes that hold keys and values, room to grow included."""
+        return self._slots.bytes
+
+    def _begin(self, fresh: list[_Sequence]) -> list[_Sequence]:
+        """Let new sequences take over what others have read; returns those that wait for another one of them.
+
+        Among sorted sequences, the one that shares most with another stands next to it.
+        """
+        known = [each for each in (*self._sequences.values(), *self._left) if each.length]
+        known.sort(key=lambda each: each.ids)
+        begun: dict[_Sequence, tuple[_Sequence | None, int]] = {}
+        waiting, before = list[_Sequence](), list[int]()
+        for each in sorted(fresh, key=lambda each: each.ids):
+            source, shared = _closest(each.ids, known)
+            if before and _common(each.ids, before) >= shared + _WORTH_WAITING:
+                waiting.append(each)
+            else:
+                begun[each] = source, shared
+            before = each.ids
+        self._take_over(begun)
+        return waiting
+
+    def _take_over(self, begun: dict[_Sequence, tuple[_Sequence | None, int]]) -> None:
+        """Copy what is shared; the slot of a source that has ended goes to the first that wants it, as it is."""
+        left, heirs = set(self._left), dict[_Sequence, _Sequence]()
+        for each, (source, _) in begun.items():
+            if source in left:
+                heirs.setdefault(source, each)
+        spare = [each for each in self._left if each not in heirs]
+        copies: dict[int, list[tuple[int, int]]] = {}
+        for each, (source, each.length) in begun.items():
+            if source is not None and heirs.get(source) is each:
+                each.slot = source.slot
+                continue
+            each.slot = spare.pop().slot if spare else self._new_slot()
+            if source is not None:
+                copies.setdefault(each.length, []).append((source.slot, each.slot))
+        self._slots.reserve(self._used, max(copies, default=0))
+        for length, pairs in copies.items():
+            self._slots.copy(*zip(*pairs, strict=True), length)
+        self._left = spare
+        self.tally.shared += sum(shared for _, shared in begun.values())
+
+    def _new_slot(self) -> int:
+        self._used += 1
+        return self._used - 1
+
+    def _forward(self, sequences: list[_Sequence]) -> None:
+        sequences = sorted(sequences, key=lambda each: each.slot)
+        spans = [Span(each.slot, each.length, len(each.ids) - each.length) for each in sequences]
+        ids = [token for each in sequences for token in each.ids[each.length :]]
+        positions = [at for span in spans for at in range(span.begin, span.end)]
+        device = self._model.device
+        cache = PackedCache(self._slots, spans, device)
+        hidden = self._model.hidden_packed(
+            torch.tensor(ids, device=device), torch.tensor(positions, device=device), cache
+        )
+        ends = torch.tensor([span.count for span in spans], device=device).cumsum(0) - 1
+        for each, last in zip(sequences, hidden[ends].unbind(0), strict=True):
+            each.hidden, each.length = last, len(each.ids)
+        self.tally.tokens += len(ids)
+        self.tally.passes += 1
 
 
-class RoomyLayer(DynamicLayer):
-    """Keys and values of one layer, in buffers with room to grow: appending copies what is new, not what is there.
-
-    For inference alone: what is appended overwrites memory that earlier views share.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rooms: dict[str, Tensor] = {}
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append new keys and values, `(rows, heads, new, size)`; returns all of them, `(rows, heads, all, size)`."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        self.keys = self._appended("keys", self.keys, key_states)
-        self.values = self._appended("values", self.values, value_states)
-        return self.keys, self.values
-
-    def _appended(self, name: str, old: Tensor, new: Tensor) -> Tensor:
-        length = old.shape[-2] if old.numel() else 0
-        total, room = length + new.shape[-2], self._rooms.get(name)
-        if room is None or room.shape[-2] < total or not _lies_in(old, room):
-            room = self._rooms[name] = new.new_empty(*new.shape[:-2], total + total // 2 + 32, new.shape[-1])
-            if length:
-                room[..., :length, :] = old
-        room[..., length:total, :] = new
-        return room[..., :total, :]
+def _closest(ids: list[int], known: list[_Sequence]) -> tuple[_Sequence | None, int]:
+    """Of sorted sequences, the one that shares most with `ids`, and how much; at least one token is left to be read."""
+    at = bisect_left(known, ids, key=lambda each: each.ids)
+    best: tuple[_Sequence | None, int] = (None, 0)
+    for each in known[max(at - 1, 0) : at + 1]:
+        shared = min(_common(ids, each.ids), each.length, len(ids) - 1)
+        if shared > best[1]:
+            best = each, shared
+    return best
 
 
-def _lies_in(part: Tensor, room: Tensor) -> bool:
-    """Whether `part` is still the beginning of `room`: others replace it to drop, repeat or reorder rows."""
-    return part.data_ptr() == room.data_ptr() and part.stride() == room.stride() and part.shape[:-2] == room.shape[:-2]
-
-
-def sample(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Draw one token a row by inverting the distribution function.
-
-    Args:
-        logits: `(rows, vocabulary)`.
-        uniforms: One number in [0, 1) a row, float64: a row's draw does not depend on the other rows.
-        temperature: Divides the logits; 0 takes the likeliest token.
-
-    Returns:
-        Tokens `(rows,)`, and the log-probabilities `(rows,)` with which they were drawn (at temperature 0, those of
-        temperature 1).
-    """
-    log_probs = (logits / temperature if temperature > 0 else logits).log_softmax(-1)
-    if temperature > 0:
-        mass = log_probs.double().exp().cumsum(-1)
-        tokens = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None], right=True).squeeze(1)
-        tokens = tokens.clamp(max=logits.shape[-1] - 1)
-    else:
-        tokens = log_probs.argmax(-1)
-    return tokens, log_probs.gather(-1, tokens[:, None]).squeeze(-1)
+def _common(one: list[int], other: list[int]) -> int:
+    """How many leading tokens are the same."""
+    limit = min(len(one), len(other))
+    if one[:limit] == other[:limit]:
+        return limit
+    return bisect_left(range(limit), True, key=lambda count: one[: count + 1] != other[: count + 1])

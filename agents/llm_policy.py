@@ -1,32 +1,57 @@
 """A language model that plays: chat template, generation and bookkeeping, and no knowledge of any environment."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from turngym.agents.generation import CachedRows, sample
+from turngym.agents.generation import CachedSequences
 from turngym.agents.models import PolicyModel
+from turngym.agents.sampling import Sampling, sample
 from turngym.agents.trajectory import Trajectory, reply_segments
 
-_COMPACT_BELOW = 0.75
-"""Finished episodes leave the batch when fewer than this share of its rows are alive: a copy that pays for itself."""
+_KEPT_OBSERVATIONS = 1024
+"""Encoded observations that are kept: episodes of one level see the same ones."""
+
+
+@dataclass
+class _Reply:
+    """A reply that is being written: at most `limit` tokens, with what was said of each when it was sampled."""
+
+    limit: int
+    ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
 
 
 class LLMPolicy:
-    """Plays a batch of episodes with one model.
+    """Plays episodes side by side with one model.
 
     Observations are appended to a history that never changes; the ids that were sampled are kept as they are. What
-    the policy wrote and read of episode `i` grows in `trajectories[i]`.
+    the policy wrote and read of episode `i` grows in `trajectories[i]`, whole turns at a time.
+
+    Episodes come (`reset`, `join`) and go (`release`, `close`) without any token of the others being read again. Turn
+    by turn `act` plays them together; `observe` and `advance`, token by token, let each go on as soon as it can.
 
     Args:
         model: The model.
-        temperature: Of sampling; 0 takes the likeliest token. Training needs 1, so that log-probabilities are those
-            of the model itself.
+        temperature: Of sampling; 0 takes the likeliest token.
+        top_k: So many of the likeliest tokens are sampled from; None for all.
+        top_p: The fewest likeliest tokens with this share of the mass are sampled from.
+        min_p: Tokens below this share of the likeliest one's probability are not sampled.
         max_new_tokens: Longest reply, its end token included; a reply that reaches it is ended for the policy.
+        max_tokens: Longest transcript, all of it counted: a reply ends there, and then its episode. By default as many
+            as the model has positions.
         stop: Texts that end a turn when a reply contains them; the reply ends with the first.
         seed: Seed of the draws. Every episode has a stream of its own, so a reply does not depend on the batch.
+
+    Training needs the model's own distribution: temperature 1, and no `top_k`, `top_p` or `min_p`. Trajectories that
+    were sampled otherwise say so (`on_policy`), and are refused there.
+
+    Raises:
+        ValueError: If a number is out of range.
     """
 
     def __init__(
@@ -34,27 +59,44 @@ class LLMPolicy:
         model: PolicyModel,
         *,
         temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
         max_new_tokens: int = 16,
+        max_tokens: int | None = None,
         stop: Sequence[str] = (),
         seed: int | Sequence[int] = 0,
     ) -> None:
-        if temperature < 0:
-            raise ValueError(f"temperature must be at least 0, got {temperature}")
         if max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
-        self.model, self.temperature, self.max_new_tokens, self.stop = model, temperature, max_new_tokens, tuple(stop)
+        if max_tokens is not None and max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1 or None, got {max_tokens}")
+        self.model, self.max_new_tokens, self.stop = model, max_new_tokens, tuple(stop)
+        self.max_tokens = max_tokens or model.max_tokens
+        self.sampling = Sampling(temperature, top_k, top_p, min_p)
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        self.trajectories: dict[int, Trajectory] = {}
+        self._tail = max((len(text.encode()) for text in self.stop), default=0) + 3
+        self._encoded = lru_cache(_KEPT_OBSERVATIONS)(model.format.observation)
+        self.reset([], [])
+
+    # The rollout, turn by turn -------------------------------------------------------------------------------------
 
     def reset(self, indices: Sequence[int], instructions: Sequence[str]) -> None:
         """Begin a batch of episodes, numbered as the caller likes; earlier ones are dropped."""
-        self.trajectories = {index: Trajectory() for index in indices}
-        self._turns = dict.fromkeys(indices, 0)
-        self._pending: dict[int, list[int]] = {index: [] for index in indices}  # not read yet
-        self._streams = {index: np.random.default_rng([*self._seed, index]) for index in indices}
-        self._rows, self._released = list(indices), set[int]()
-        self._cached = CachedRows(self.model, len(indices))
+        self.trajectories: dict[int, Trajectory] = {}
+        self._turns: dict[int, int] = {}
+        self._streams: dict[int, np.random.Generator] = {}
+        self._writing: dict[int, _Reply] = {}
+        self._closing: list[int] = []
+        self.sequences = CachedSequences(self.model)
+        self.join(indices, instructions)
+
+    def join(self, indices: Sequence[int], instructions: Sequence[str]) -> None:
+        """Begin further episodes beside those that are being played."""
         for index, text in zip(indices, instructions, strict=True):
+            self.trajectories[index] = Trajectory(on_policy=self.sampling.is_plain)
+            self._turns[index] = 0
+            self._streams[index] = np.random.default_rng([*self._seed, index])
             self._give(index, self.model.format.prompt(text))
 
     def act(self, observations: Sequence[str], indices: Sequence[int]) -> list[str]:
@@ -64,67 +106,114 @@ class LLMPolicy:
             The replies' texts, without their end token and without what was sampled past a stop text, in the order of
             `indices`. The ids past it are kept: they were sampled.
         """
-        self._observe(observations, indices)
-        replies: dict[int, list[int]] = {index: [] for index in indices}
-        live = list(indices)
-        while live:
-            for index, token, log_prob, value in self._sample(live):
-                replies[index].append(token)
-                self._pending[index].append(token)
-                self.trajectories[index].append_sampled([token], "action", [log_prob], [value], self._turns[index])
-            live = [index for index in live if not self._is_complete(replies[index])]
-        for index in indices:
-            self._turns[index] += 1
-            self.trajectories[index].segment[-len(replies[index]) :] = reply_segments(replies[index], self.model.decode)
-            if replies[index][-1] != self.model.format.end:  # cut by a stop text or the length
-                self._give(index, [self.model.format.end])
-        return [self._text(replies[index]) for index in indices]
+        replies: dict[int, str] = {}
+        for index, observation in zip(indices, observations, strict=True):
+            self.observe(index, observation)
+        while len(replies) < len(indices):
+            replies |= self.advance([index for index in indices if index not in replies])
+        return [replies[index] for index in indices]
 
     def value(self, observations: Sequence[str], indices: Sequence[int]) -> list[float]:
         """Read a last observation and estimate what would have followed, for each of some live episodes."""
-        self._observe(observations, indices)
+        for index, text in zip(indices, observations, strict=True):
+            self._give(index, self._observation(index, text))
         with torch.inference_mode():
-            return self.model.values(self._read(indices)).tolist()
+            return self.model.values(self.sequences.read(indices)).tolist()
 
     def release(self, indices: Sequence[int]) -> None:
-        """Say that these episodes have ended, so that their keys and values need not be carried along."""
-        self._released.update(indices)
-        live = [row for row, index in enumerate(self._rows) if index not in self._released]
-        if 0 < len(live) < _COMPACT_BELOW * len(self._rows):
-            self._cached.keep(live)
-            self._rows = [self._rows[row] for row in live]
+        """Say that these episodes have ended, so that others can have the memory of their keys and values."""
+        for index in indices:
+            self.sequences.release(index)
 
-    def _observe(self, observations: Sequence[str], indices: Sequence[int]) -> None:
-        for index, text in zip(indices, observations, strict=True):
-            self._give(index, self.model.format.observation(text, first=self._turns[index] == 0))
+    # The rollout, token by token -----------------------------------------------------------------------------------
+
+    def observe(self, index: int, observation: str) -> None:
+        """Give a live episode its next observation; the reply to it is written by `advance`.
+
+        Raises:
+            ValueError: If `max_tokens` leave no room for a reply.
+        """
+        self._give(index, self._observation(index, observation))
+        room = self.max_tokens - len(self.trajectories[index].ids)
+        if room < 1:
+            raise ValueError(f"max_tokens={self.max_tokens}: episode {index} has no room for a reply")
+        self._writing[index] = _Reply(min(self.max_new_tokens, room))
+
+    def has_room(self, index: int, observation: str) -> bool:
+        """Whether there would be room for a reply after an observation."""
+        ids = self._observation(index, observation)
+        return len(self.trajectories[index].ids) + len(ids) < self.max_tokens
+
+    def close(self, index: int, observation: str) -> None:
+        """Let a live episode end with an observation that nothing answers.
+
+        With the next `advance` it is read, the critic's estimate of what would have followed becomes the trajectory's
+        `bootstrap_value`, and others can have the memory.
+        """
+        self._give(index, self._observation(index, observation))
+        self._closing.append(index)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to read or write."""
+        return bool(self._writing or self._closing)
+
+    @torch.inference_mode()
+    def advance(self, indices: Sequence[int] | None = None) -> dict[int, str]:
+        """Read all that is new, and sample the next token of each episode that is writing.
+
+        Args:
+            indices: Those that write; by default all that were given an observation.
+
+        Returns:
+            The texts of replies that are complete now, by episode; see `act`.
+        """
+        writing, closing = list(self._writing) if indices is None else list(indices), self._closing
+        self._closing = []
+        if not writing and not closing:
+            return {}
+        hidden = self.sequences.read([*writing, *closing])
+        values = self.model.values(hidden).tolist()
+        for index, value in zip(closing, values[len(writing) :], strict=True):
+            self.trajectories[index].bootstrap_value = value
+            self.sequences.release(index)
+        uniforms = torch.tensor([self._streams[index].random() for index in writing], dtype=torch.float64)
+        logits = self.model.logits(hidden[: len(writing)])
+        tokens, log_probs = sample(logits, uniforms.to(logits.device), self.sampling)
+        drawn = zip(writing, tokens.tolist(), log_probs.tolist(), values[: len(writing)], strict=True)
+        return {each[0]: self._end(each[0]) for each in drawn if self._write(*each)}
+
+    # Bookkeeping ---------------------------------------------------------------------------------------------------
+
+    def _observation(self, index: int, text: str) -> list[int]:
+        return self._encoded(text, first=self._turns[index] == 0)
 
     def _give(self, index: int, ids: list[int]) -> None:
         self.trajectories[index].append_given(ids, "observation" if self._turns[index] else "prompt")
-        self._pending[index] += ids
+        self.sequences.append(index, ids)
 
-    def _read(self, indices: Sequence[int]) -> Tensor:
-        """Forward what is pending of some episodes, and return the hidden state at the end of each."""
-        tokens: dict[int, list[int]] = {}
-        for index in indices:
-            tokens[index], self._pending[index] = self._pending[index], []
-        self._cached.extend([tokens.get(index, []) for index in self._rows])
-        place = {index: row for row, index in enumerate(self._rows)}
-        return self._cached.hidden[[place[index] for index in indices]]
+    def _write(self, index: int, token: int, log_prob: float, value: float) -> bool:
+        """Add a token to a reply; returns whether the reply is complete."""
+        reply = self._writing[index]
+        reply.ids.append(token)
+        reply.log_probs.append(log_prob)
+        reply.values.append(value)
+        self.sequences.append(index, [token])
+        if token == self.model.format.end or len(reply.ids) == reply.limit:
+            return True
+        if not self.stop:
+            return False
+        tail = self.model.decode(reply.ids[-self._tail :])  # a token is at least a byte, so that no stop text is longer
+        return any(text in tail for text in self.stop)
 
-    def _sample(self, indices: Sequence[int]) -> list[tuple[int, int, float, float]]:
-        hidden = self._read(indices)
-        uniforms = torch.tensor([self._streams[index].random() for index in indices], dtype=torch.float64)
-        with torch.inference_mode():
-            tokens, log_probs = sample(self.model.logits(hidden), uniforms, self.temperature)
-            values = self.model.values(hidden)
-        return list(zip(indices, tokens.tolist(), log_probs.tolist(), values.tolist(), strict=True))
-
-    def _text(self, reply: list[int]) -> str:
-        text = self.model.decode(reply)
+    def _end(self, index: int) -> str:
+        """Put a complete reply into its trajectory; returns its text."""
+        reply, trajectory = self._writing.pop(index), self.trajectories[index]
+        trajectory.append_sampled(reply.ids, "action", reply.log_probs, reply.values, self._turns[index])
+        trajectory.segment[-len(reply.ids) :] = reply_segments(reply.ids, self.model.decode)
+        self._turns[index] += 1
+        if reply.ids[-1] != self.model.format.end:  # cut by a stop text or a limit
+            self._give(index, [self.model.format.end])
+        text = self.model.decode(reply.ids)
         ends = [text.find(stop) + len(stop) for stop in self.stop if stop in text]
         return text[: min(ends, default=len(text))]
-
-    def _is_complete(self, reply: list[int]) -> bool:
-        if reply[-1] == self.model.format.end or len(reply) >= self.max_new_tokens:
-            return True
-        return bool(self.stop) and any(text in self.model.decode(reply) for text in self.stop)

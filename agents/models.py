@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from turngym.agents import smollm2, tiny
+from turngym.agents.packed import PackedCache, accept_packed
 from turngym.agents.templates import TurnFormat, turn_format
 from turngym.agents.trajectory import Trajectory
 from turngym.lazy import require
@@ -64,12 +65,18 @@ class PolicyModel(nn.Module):
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
         self._forgetful: list[nn.Module] = []  # layers that are computed again for their gradients
+        accept_packed(lm, name)
         self.eval()
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.value_head.weight.device
+
+    @property
+    def max_tokens(self) -> int:
+        """How many positions the model has."""
+        return int(getattr(self.lm.config.get_text_config(), "max_position_embeddings", None) or 2**31)
 
     def checkpoint_gradients(self) -> None:
         """From now on keep no activations inside layers for the gradients of `score`, but compute them again.
@@ -103,14 +110,34 @@ class PolicyModel(nn.Module):
         )
         return output.last_hidden_state
 
+    def hidden_packed(self, ids: Tensor, positions: Tensor, cache: PackedCache) -> Tensor:
+        """Last hidden states `(new, width)` of new tokens of several sequences, one sequence after the other.
+
+        Args:
+            ids: New token ids, `(new,)`.
+            positions: Position of each in its own sequence, `(new,)`.
+            cache: The sequences, and how many tokens of each are new; keys and values are added to them.
+        """
+        for layer in self._forgetful:
+            layer.training = False
+        output = self.lm.base_model(
+            input_ids=ids[None],
+            attention_mask=ids.new_ones(1, 1, 1, 1),  # of four dimensions, so that no mask is made
+            position_ids=positions[None],
+            use_cache=True,
+            packed=cache,
+            **{self._cache_argument: cache},
+        )
+        return output.last_hidden_state[0]
+
     def logits(self, hidden: Tensor) -> Tensor:
-        """Next-token logits in float32, from hidden states `(..., width)` to `(..., vocabulary)`."""
+        """Next-token logits, from `(..., width)` to `(..., vocabulary)`; float32, or float64 of a float64 model."""
         head = self.lm.get_output_embeddings()
-        return head(hidden.to(head.weight.dtype)).float()
+        return _at_least_float32(head(hidden.to(head.weight.dtype)))
 
     def values(self, hidden: Tensor) -> Tensor:
         """The critic's estimates in float32, from hidden states `(..., width)` to `(...)`."""
-        return self.value_head(hidden.to(self.value_head.weight.dtype)).squeeze(-1).float()
+        return _at_least_float32(self.value_head(hidden.to(self.value_head.weight.dtype)).squeeze(-1))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids, without a reply's end token at their end."""
@@ -157,6 +184,10 @@ class PolicyModel(nn.Module):
     def _piece(self, hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         log_probs = self.logits(hidden).log_softmax(-1)
         return log_probs.gather(-1, tokens[:, None]).squeeze(-1), -(log_probs.exp() * log_probs).sum(-1)
+
+
+def _at_least_float32(numbers: Tensor) -> Tensor:
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

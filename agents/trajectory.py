@@ -43,6 +43,8 @@ class Trajectory:
         level_id: Fingerprint of the level.
         success: Whether the task was solved.
         valid: False where a failure of ours spoiled the sample, so that nothing is learned from it.
+        on_policy: Whether tokens were drawn from the model's own distribution, neither sharpened nor cut: `log_probs`
+            are then those of the model, and it can be trained on them.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -63,6 +65,7 @@ class Trajectory:
     level_id: str = ""
     success: bool = False
     valid: bool = True
+    on_policy: bool = True
 
     def append_given(self, ids: list[int], segment: Segment) -> None:
         """Add tokens that the policy did not sample."""

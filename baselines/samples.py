@@ -40,8 +40,11 @@ def critic_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **d
         trajectories: Those with `valid=False` are left out: a failure of ours must teach nothing.
         estimator: One of `ESTIMATORS` that reads the critic's values.
         discounts: Its keyword arguments.
+
+    Raises:
+        ValueError: If one of them was not drawn from the model's own distribution.
     """
-    kept = [each for each in trajectories if each.valid]
+    kept = _learnable(trajectories)
     raw = estimator(kept, **discounts)
     white = np.split(whiten(np.concatenate(raw)), np.cumsum([len(own) for own in raw])[:-1])
     samples = [_sample(each, scaled) for each, scaled in zip(kept, white, strict=True)]
@@ -53,6 +56,13 @@ def critic_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **d
     return samples
 
 
+def _learnable(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Those with `valid`, all of which must have been drawn from the model's own distribution."""
+    if not all(each.on_policy for each in trajectories):
+        raise ValueError("trajectories must be sampled at temperature 1, without top_k, top_p and min_p, to learn from")
+    return [each for each in trajectories if each.valid]
+
+
 def group_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **settings: float) -> list[Sample]:
     """Advantages without a critic, as they are estimated.
 
@@ -61,7 +71,7 @@ def group_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **se
         estimator: One of `ESTIMATORS` that reads no values.
         settings: Its keyword arguments.
     """
-    kept = [each for each in trajectories if each.valid]
+    kept = _learnable(trajectories)
     return [_sample(each, own) for each, own in zip(kept, estimator(kept, **settings), strict=True)]
 
 

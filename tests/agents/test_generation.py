@@ -1,35 +1,73 @@
-"""The store of keys and values, against the library's own."""
+"""Sequences that grow side by side, against plain forward passes; and how a token is drawn."""
 
+import pytest
 import torch
-from transformers.cache_utils import DynamicLayer
 
-from turngym.agents.generation import RoomyLayer
+from turngym.agents import tiny
+from turngym.agents.generation import CachedSequences
+from turngym.agents.models import PolicyModel
+from turngym.agents.sampling import Sampling, sample
 
 
-def test_room_to_grow_changes_nothing_that_is_read() -> None:
-    """Appends, rows that are dropped and reordered, and one row made many, in any order."""
+@pytest.fixture(scope="module")
+def model() -> PolicyModel:
+    return PolicyModel(tiny.build_model(0, width=32, layers=2, heads=2), tiny.build_tokenizer(), "small")
+
+
+def test_what_is_read_in_parts_is_what_is_read_at_once(model) -> None:
+    """Sequences of all lengths come, grow, share their beginnings and go, in any order."""
     generator = torch.Generator().manual_seed(0)
-    ours, plain = RoomyLayer(), DynamicLayer()
 
-    def append(rows: int, new: int) -> None:
-        keys, values = (torch.randn(rows, 2, new, 4, generator=generator) for _ in range(2))
-        for got, expected in zip(ours.update(keys, values), plain.update(keys, values), strict=True):
-            assert torch.equal(got, expected)
+    def draw(limit: int) -> int:
+        return int(torch.randint(limit, (), generator=generator))
 
-    append(1, 7)
-    for layer in (ours, plain):
-        layer.keys, layer.values = layer.keys.expand(5, -1, -1, -1), layer.values.expand(5, -1, -1, -1)
-    for new in (1, 3, 1, 60, 1):
-        append(5, new)
-    for layer in (ours, plain):
-        layer.batch_select_indices(torch.tensor([4, 0, 2]))
-    for new in (1, 1, 40):
-        append(3, new)
-    assert ours.get_seq_length() == plain.get_seq_length() == 7 + 66 + 42
+    sequences, texts, most = CachedSequences(model), dict[int, list[int]](), 0
+    stem = [draw(1024) for _ in range(50)]
+    for turn in range(30):
+        texts[turn] = stem[: draw(50) + 1]
+        sequences.append(turn, texts[turn])
+        names = [name for name in texts if name == turn or draw(3)]
+        for name in names:
+            new = [draw(1024) for _ in range(1 + draw(40))]
+            texts[name] = texts[name] + new
+            sequences.append(name, new)
+        hidden = sequences.read(names)
+        for name, found in zip(names, hidden, strict=True):
+            ids = torch.tensor([texts[name]])
+            with torch.inference_mode():
+                whole = model.hidden(ids, torch.ones_like(ids), torch.arange(ids.shape[1])[None])[0, -1]
+            assert torch.allclose(found, whole, atol=1e-4)
+        most = max(most, len(texts))
+        while len(texts) > 6:
+            gone = list(texts)[draw(len(texts))]
+            if gone in names:
+                del texts[gone]
+                sequences.release(gone)
+    assert most > 5
+    assert sequences.tally.shared > 0
 
 
-def test_appending_does_not_move_what_is_there() -> None:
-    layer = RoomyLayer()
-    first, _ = layer.update(torch.ones(2, 1, 10, 4), torch.ones(2, 1, 10, 4))
-    places = {layer.update(torch.ones(2, 1, 1, 4), torch.ones(2, 1, 1, 4))[0].data_ptr() for _ in range(30)}
-    assert places == {first.data_ptr()}
+LOGITS = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+
+
+@pytest.mark.parametrize(
+    ("sampling", "expected"),
+    [
+        (Sampling(), [0.5, 0.3, 0.15, 0.05]),
+        (Sampling(top_k=2), [0.625, 0.375, 0, 0]),
+        (Sampling(top_p=0.8), [0.625, 0.375, 0, 0]),
+        (Sampling(min_p=0.25), [10 / 19, 6 / 19, 3 / 19, 0]),
+        (Sampling(temperature=0.5), [100 / 146, 36 / 146, 9 / 146, 1 / 146]),
+    ],
+    ids=str,
+)
+def test_the_distribution_that_is_drawn_from(sampling: Sampling, expected: list[float]) -> None:
+    assert torch.allclose(sampling.log_probs(LOGITS).exp(), torch.tensor([expected]), atol=1e-6)
+    points = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
+    tokens, log_probs = sample(LOGITS.expand(1000, -1), points, sampling)
+    assert torch.allclose(torch.bincount(tokens, minlength=4) / 1000, torch.tensor(expected), atol=2e-3)
+    assert torch.allclose(log_probs, sampling.log_probs(LOGITS)[0][tokens])
+
+
+def test_temperature_0_takes_the_likeliest() -> None:
+    assert sample(LOGITS, torch.tensor([0.99], dtype=torch.float64), Sampling(temperature=0))[0].tolist() == [0]

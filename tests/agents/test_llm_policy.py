@@ -1,7 +1,5 @@
 """Masks, ids and log-probabilities of the policy, on a real model of a few thousand weights."""
 
-from collections import Counter
-
 import gymnasium
 import pytest
 import torch
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 
 from turngym.agents import LLMPolicy, Trajectory, collect_rollout, tiny
 from turngym.agents.models import PolicyModel
+from turngym.baselines.samples import critic_samples
 
 ENV_ID = "turngym:TextFrozenLake-v0"
 
@@ -93,21 +92,19 @@ def test_an_episode_does_not_depend_on_its_batch(model, envs) -> None:
 
 
 def test_no_token_is_forwarded_twice(model, envs) -> None:
-    forwarded: Counter[int] = Counter()
-    hidden = PolicyModel.hidden
-
-    def counting(self, ids, attended, positions, cache=None):
-        new = attended[:, -ids.shape[1] :].bool()
-        rows = 8 if len(ids) == 1 else 1  # a shared prompt is read once for all rows
-        forwarded.update({"tokens": int(new.sum()) * rows})
-        return hidden(self, ids, attended, positions, cache)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PolicyModel, "hidden", counting)
-        trajectories = collect_rollout(LLMPolicy(model, max_new_tokens=3), envs, range(8))
+    policy = LLMPolicy(model, max_new_tokens=3)
+    trajectories = collect_rollout(policy, envs[:3], [0, 0, 1, 2, 3, 3, 4, 5])  # episodes leave, and others join
+    tally = policy.sequences.tally
     unread = sum(trajectory.terminated for trajectory in trajectories)  # the last token of these is followed by nothing
     written = sum(len(trajectory.ids) for trajectory in trajectories)
-    assert written - 2 * unread <= forwarded["tokens"] <= written - unread
+    assert written - 2 * unread <= tally.tokens + tally.shared <= written - unread
+    assert tally.shared > len(trajectories[0].ids) // 4  # one level's prompt is read once
+
+
+def test_training_refuses_what_was_not_drawn_from_the_model(model, envs) -> None:
+    trajectories = collect_rollout(LLMPolicy(model, max_new_tokens=3, top_k=5), envs[:2], [0, 1])
+    with pytest.raises(ValueError, match="temperature 1"):
+        critic_samples(trajectories, lambda kept: [])
 
 
 def test_a_reply_that_is_cut_is_ended_by_the_template(model, envs) -> None:
@@ -145,7 +142,10 @@ def test_truncation_is_bootstrapped_and_termination_is_not(model, envs) -> None:
     assert all((each.bootstrap_value != 0.0) == each.truncated for each in trajectories)
 
 
-@pytest.mark.parametrize("setting", [{"temperature": -1.0}, {"max_new_tokens": 0}])
+@pytest.mark.parametrize(
+    "setting",
+    [{"temperature": -1.0}, {"max_new_tokens": 0}, {"max_tokens": 0}, {"top_k": 0}, {"top_p": 0.0}, {"min_p": 2.0}],
+)
 def test_bad_settings_are_named(model, setting) -> None:
     with pytest.raises(ValueError, match=next(iter(setting))):
         LLMPolicy(model, **setting)
