@@ -15,6 +15,9 @@ from turngym.agents.trajectory import Trajectory, reply_segments
 _KEPT_OBSERVATIONS = 1024
 """Encoded observations that are kept: episodes of one level see the same ones."""
 
+_SHORTEST_REPLY = 2
+"""A token, and the end token."""
+
 
 @dataclass
 class _Reply:
@@ -42,8 +45,8 @@ class LLMPolicy:
         top_p: The fewest likeliest tokens with this share of the mass are sampled from.
         min_p: Tokens below this share of the likeliest one's probability are not sampled.
         max_new_tokens: Longest reply, its end token included; a reply that reaches it is ended for the policy.
-        max_tokens: Longest transcript, all of it counted: a reply ends there, and then its episode. By default as many
-            as the model has positions.
+        max_tokens: Longest transcript, all of it counted: a reply that would pass it is ended for the policy, and then
+            its episode. By default as many as the model has positions.
         stop: Texts that end a turn when a reply contains them; the reply ends with the first.
         seed: Seed of the draws. Every episode has a stream of its own, so a reply does not depend on the batch.
 
@@ -134,23 +137,23 @@ class LLMPolicy:
             ValueError: If `max_tokens` leave no room for a reply.
         """
         self._give(index, self._observation(index, observation))
-        room = self.max_tokens - len(self.trajectories[index].ids)
-        if room < 1:
+        room = self._room(index)
+        if room < _SHORTEST_REPLY:
             raise ValueError(f"max_tokens={self.max_tokens}: episode {index} has no room for a reply")
-        self._writing[index] = _Reply(min(self.max_new_tokens, room))
+        self._writing[index] = _Reply(min(self.max_new_tokens, room - 1))  # and the end token of a reply that is cut
 
     def has_room(self, index: int, observation: str) -> bool:
         """Whether there would be room for a reply after an observation."""
         ids = self._observation(index, observation)
-        return len(self.trajectories[index].ids) + len(ids) < self.max_tokens
+        return len(ids) + _SHORTEST_REPLY <= self._room(index)
 
     def close(self, index: int, observation: str) -> None:
         """Let a live episode end with an observation that nothing answers.
 
-        With the next `advance` it is read, the critic's estimate of what would have followed becomes the trajectory's
-        `bootstrap_value`, and others can have the memory.
+        With the next `advance` it is read, as far as there is room for it, the critic's estimate of what would have
+        followed becomes the trajectory's `bootstrap_value`, and others can have the memory.
         """
-        self._give(index, self._observation(index, observation))
+        self._give(index, self._observation(index, observation)[: self._room(index)])
         self._closing.append(index)
 
     @property
@@ -184,6 +187,10 @@ class LLMPolicy:
         return {each[0]: self._end(each[0]) for each in drawn if self._write(*each)}
 
     # Bookkeeping ---------------------------------------------------------------------------------------------------
+
+    def _room(self, index: int) -> int:
+        """How many tokens a transcript may still get."""
+        return self.max_tokens - len(self.trajectories[index].ids)
 
     def _observation(self, index: int, text: str) -> list[int]:
         return self._encoded(text, first=self._turns[index] == 0)

@@ -5,9 +5,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers import GPT2Config, GPT2LMHeadModel
 
-from turngym.agents import LLMPolicy, Trajectory, collect_rollout, tiny
+from turngym.agents import LLMPolicy, Trajectory, collect_rollout, llm_policy, tiny
 from turngym.agents.models import PolicyModel
+from turngym.agents.sampling import Sampling
 from turngym.baselines.samples import critic_samples
 
 ENV_ID = "turngym:TextFrozenLake-v0"
@@ -115,12 +117,79 @@ def test_a_reply_that_is_cut_is_ended_by_the_template(model, envs) -> None:
     assert trajectory.policy_mask[first : first + 2] == [1, 0]
 
 
-def test_a_stop_text_ends_the_reply(model) -> None:
-    policy = LLMPolicy(model, max_new_tokens=50, stop=("a",), seed=1)
+def say(monkeypatch: pytest.MonkeyPatch, model: PolicyModel, *pieces: str) -> list[int]:
+    """Let the tokens of some texts be drawn, one text after the other, whatever the model thinks; returns them."""
+    ids = [token for text in pieces for token in model.format.encode(text)]
+    drawn = iter(ids)
+
+    def scripted(logits: torch.Tensor, uniforms: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor([next(drawn)]), torch.zeros(1)
+
+    monkeypatch.setattr(llm_policy, "sample", scripted)
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("written", "stop", "reply"),
+    [
+        ("so ab", "ab", "so ab"),  # a token a letter
+        ("no Left", "o L", "no L"),  # ends inside a token, and begins in another one
+        ("x \u2192", "\u2192", "x \u2192"),  # a letter of three tokens
+        ("a <code>1</code>", "</code>", "a <code>1</code>"),  # a token of its own
+        ("</cod e</code>", "</code>", "</cod e</code>"),  # begins, breaks off, and comes after all
+    ],
+)
+def test_a_stop_text_ends_the_reply(model, monkeypatch, written, stop, reply) -> None:
+    policy = LLMPolicy(model, max_new_tokens=50, stop=("never", stop))
     policy.reset([0], ["Say something."])
-    (reply,) = policy.act(["Now."], [0])
-    assert "a" in reply or len(policy.trajectories[0].policy_positions()) < 50
-    assert "a" not in reply[: reply.find("a")]
+    ids = say(monkeypatch, model, written, " and on it would go")
+    assert policy.act(["Now."], [0]) == [reply]
+    trajectory, kept = policy.trajectories[0], model.format.encode(written)
+    assert sampled(trajectory, "ids") == kept == ids[: len(kept)]
+    assert trajectory.ids[-1] == model.format.end
+    assert trajectory.policy_mask[-1] == 0
+
+
+def test_a_stop_text_does_not_begin_in_the_reply_before(model, monkeypatch) -> None:
+    policy = LLMPolicy(model, max_new_tokens=2, stop=("abcd",))
+    policy.reset([0], ["Say something."])
+    say(monkeypatch, model, "ab", "cd")
+    assert [policy.act(["Now."], [0]), policy.act(["b"], [0])] == [["ab"], ["cd"]]
+
+
+def test_an_episode_that_runs_out_of_room_is_cut(monkeypatch) -> None:
+    """No token has a position past the model's last, be it sampled, or read for the sake of the bootstrap value."""
+    config = GPT2Config(vocab_size=1024, n_positions=150, n_embd=32, n_layer=2, n_head=2)
+    model = PolicyModel(GPT2LMHeadModel(config), tiny.build_tokenizer(), "short")
+    with torch.no_grad():
+        model.value_head.bias.fill_(0.5)
+    envs = [gymnasium.make(ENV_ID, max_turns=50) for _ in range(3)]
+    policy = LLMPolicy(model, max_new_tokens=7)
+    played = collect_rollout(policy, envs, range(6))
+    assert all(each.truncated and each.bootstrap_value for each in played)
+    assert all(150 - 40 < len(each.ids) <= 150 for each in played)
+    with torch.no_grad():
+        scores = model.score(played)
+    assert (
+        scores.log_probs - torch.tensor([p for each in played for p in sampled(each, "log_probs")])
+    ).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("room", range(1, 8))
+def test_the_last_reply_is_as_long_as_there_is_room(model, monkeypatch, room) -> None:
+    """Never longer than `max_new_tokens`, and with room for the end token of a reply that is cut."""
+    prompt = len(model.format.prompt("Say.")) + len(model.format.observation("Now.", first=True))
+    policy = LLMPolicy(model, max_new_tokens=4, max_tokens=prompt + room)
+    policy.reset([0], ["Say."])
+    say(monkeypatch, model, "hgkjlqz")
+    if room == 1:
+        with pytest.raises(ValueError, match=f"max_tokens={prompt + 1}: episode 0 has no room for a reply"):
+            policy.act(["Now."], [0])
+        return
+    assert policy.act(["Now."], [0]) == ["hgkj"[: room - 1]]
+    assert len(policy.trajectories[0].ids) == min(prompt + room, prompt + 5)
+    after = len(model.format.observation("a", first=False))
+    assert policy.has_room(0, "a") == (len(policy.trajectories[0].ids) + after + 2 <= prompt + room)
 
 
 def test_control_tokens_in_an_observation_are_plain_text(model) -> None:
