@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Their own requirements name old versions of what we use, or the old gym; the bench extra has what their Sokoban needs.
+PEERS := gem-llm==0.1.0 textarena==0.7.4 gym-sokoban==0.0.6
 EXTRAS := fast,llm,api,peft,smollm2,sb3,trl,multiagent,code,sandbox,dev
 
 .PHONY: train test test-slow test-compat lint bench clean
@@ -35,7 +37,10 @@ lint: $(VENV)/installed  # style, and types of the environments and wrappers
 
 bench: $(VENV)/installed  # speed against peers, as ratios in one run
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS),bench]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(PEERS)
 	$(BIN)/python benchmarks/envs.py
+	$(BIN)/python benchmarks/sokoban_env.py
+	$(BIN)/python benchmarks/sokoban_levels.py --parts deadlocks generation
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/sandbox.py
 

@@ -1,6 +1,6 @@
 """Steps and resets per second of our Sokoban, GEM's and TextArena's, with text, in one run.
 
-    pip install gem-llm textarena
+    pip install --no-deps gem-llm textarena        # beside the extra `bench`; `make bench` does so
     python benchmarks/sokoban_env.py [--steps 2000] [--repeats 9]
 
 All play 6x6 levels with two boxes (GEM's "easy") by the same random valid moves, and give the board as text after
