@@ -2,16 +2,19 @@
 
     python baselines/evaluate.py runs/<folder>                     # 8 samples of each of 1,000 test levels
     python baselines/evaluate.py runs/<folder> --split validation --levels 200 --samples 4
+    python baselines/evaluate.py runs/<folder> --env-args family=maze          # transfer: what it was not trained on
 
 A run's own summary is about greedy replies. Here every level is played several times, with replies sampled at a
 temperature and luck of its own each time: pass@1 is the mean success of a sample, pass@k the share of levels that at
 least one of k samples solves. What RL teaches beyond imitation shows in the first, what it forgets in the second.
 Where a task has measures of its own (`task_metrics.py`), such as the use of a tool, they are taken from the same
-episodes.
+episodes. The result is `evaluation.json` in the run's folder; with `--env-args` they are part of its name.
 """
 
 import json
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -43,6 +46,8 @@ class Args:
     """How many levels."""
     split: Literal["train", "validation", "test"] | None = None
     """Of which split; by default that of the run's closing table."""
+    env_args: tuple[str, ...] = ()
+    """Arguments of the environment as name=value, in place of the run's own or beside them."""
     temperature: float = 1.0
     """Of sampling."""
     workers: int = 2
@@ -73,23 +78,30 @@ def evaluate(
     return rows, measured
 
 
+def file_name(env_args: Sequence[str]) -> str:
+    """Where a result goes: what was measured under other arguments stands beside that under the run's own."""
+    return f"{'-'.join(['evaluation', *(re.sub('[^A-Za-z0-9=._]+', '_', each) for each in env_args)])}.json"
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line: 0 when done, 2 where a setting is wrong."""
     args = tyro.cli(Args, args=argv, description=__doc__)
     try:
         if args.samples < 1 or args.levels < 2 or args.temperature <= 0:
             raise ValueError("--samples must be at least 1, --levels at least 2, --temperature above 0")
-        run, split = finished(args.run, args.split, args.workers)
+        run, split = finished(args.run, args.split, args.workers, args.env_args)
     except ValueError as error:
         print(f"evaluate: {error}", file=sys.stderr)
         return 2
     settings = {"samples": args.samples, "levels": args.levels, "temperature": args.temperature}
     rows, measured = evaluate(run, split, **settings)
     metrics = {name: {metric: each.values for metric, each in own.items()} for name, own in measured.items()}
-    result = {"split": split, **settings, "policies": rows, "metrics": metrics}
+    result = {"split": split, "env_args": args.env_args, **settings, "policies": rows, "metrics": metrics}
     text = json.dumps(result, indent=2) + "\n"
-    write_whole(args.run / "evaluation.json", lambda scratch: scratch.write_text(text, encoding="utf-8"))
-    print(f"{run.args.env_id}, {args.levels} {split} levels, temperature {args.temperature:g}")
+    write_whole(args.run / file_name(args.env_args), lambda scratch: scratch.write_text(text, encoding="utf-8"))
+    print(
+        f"{' '.join([run.args.env_id, *args.env_args])}, {args.levels} {split} levels, temperature {args.temperature:g}"
+    )
     for name, scores in rows.items():
         for k, score in scores.items():
             print(f"{name} {k}: {score['mean']:.3f} [{score['interval'][0]:.3f}, {score['interval'][1]:.3f}]")

@@ -231,17 +231,20 @@ def resumed(args: AnyArgs) -> AnyArgs:
     return type(args)(**{**saved, "resume": args.resume, "output_dir": None})
 
 
-def finished(folder: Path, split: Split | None, workers: int) -> tuple[Run, Split]:
+def finished(folder: Path, split: Split | None, workers: int, env_args: Sequence[str] = ()) -> tuple[Run, Split]:
     """A complete run, to be evaluated once more, and the split to do it on: the given one, else the run's own.
 
+    `env_args` come after the run's own and so replace those of the same name.
+
     Raises:
-        ValueError: If there is no run in the folder, or it is not complete.
+        ValueError: If there is no run in the folder, it is not complete, or an argument is not understood.
     """
     if not (folder / "summary.json").is_file():
         raise ValueError(f"{folder}: no complete run is here (there is no summary.json)")
     saved = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     known = {field.name for field in dataclasses.fields(CommonArgs)}
     args = CommonArgs(**{name: value for name, value in saved.items() if name in known})
+    args = dataclasses.replace(args, env_args=(*args.env_args, *env_args))
     split = split or args.split
     envs = {split: make_replied(args, split, _MOST_ENVS)}
     model = load_policy_model(args.model, seed=args.seed)

@@ -68,11 +68,18 @@ def test_a_finished_run_is_evaluated_by_samples(tmp_path, capsys) -> None:
     for scores in (result["policies"]["sft"], result["policies"]["ppo"]):
         assert scores["pass@1"]["mean"] <= scores["pass@3"]["mean"]
     assert {path.name for path in (folder / "tensorboard").iterdir()} == board
+    assert evaluate.main([str(folder), "--levels", "2", "--samples", "1", "--env-args", "size=5", "max_turns=1"]) == 0
+    elsewhere = json.loads((folder / "evaluation-size=5-max_turns=1.json").read_text())
+    assert elsewhere["env_args"] == ["size=5", "max_turns=1"]
+    assert elsewhere["policies"]["ppo"]["pass@1"]["mean"] == 0.0  # the goal is eight steps away
+    assert json.loads((folder / "evaluation.json").read_text()) == result
     capsys.readouterr()
     assert evaluate.main([str(tmp_path)]) == 2
     assert "no complete run is here" in capsys.readouterr().err
     assert evaluate.main([str(folder), "--samples", "0"]) == 2
     assert "--samples must be at least 1" in capsys.readouterr().err
+    assert evaluate.main([str(folder), "--env-args", "colour=red"]) == 2
+    assert "colour" in capsys.readouterr().err
 
 
 def test_episodes_that_we_spoiled_count_nowhere() -> None:
