@@ -1,8 +1,8 @@
 """Planners on grid maps: expansions, cost and time of A*, weighted A*, R* and RStar2, and A* beside other libraries.
 
-    python benchmarks/planning.py [--data ../shared/data/movingai] [--output-dir runs/planning]
+    python benchmarks/planning.py [--data ../shared/data/movingai] [--page docs/results/planning.md]
 
-Three parts, each of which prints tables in Markdown:
+Three parts, each of which gives tables in Markdown; they are printed, and with `--page` written there with a figure:
 
 - planners: every planner has its settings chosen among the same number of draws from a grid, on tuning maps (the
   smallest geometric mean of expansions, in those of A*; a query that is not solved within the budget counts as the
@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from learning import machine, save
+from planning_page import draw, table, tables
 from tqdm import tqdm
 
 from turngym.envs.path_planning import (
@@ -70,6 +72,24 @@ GRIDS = {
 PLANNERS = ("A*", "wA*(2)", *GRIDS)
 R_STAR_DEFAULTS = {"distance": 20, "successors": 10, "threshold": 1000, "epsilon": 2.0}
 R_STAR_2_DEFAULTS = {"distance": 32, "successors": 10, "threshold": 200, "spacing": 0.75, "patience": 3.0}
+
+PLANNERS_SAID = """## Planners
+
+MovingAI's maps by family, and generated ones of 256x256 cells; the queries of a map are spread over the lengths above a
+fifth of its longest (generated maps: above half a side). R* and RStar2 with each proposal had their settings chosen
+among equally many draws, on other maps of the same families. ε is 2; R* alone may also take 3. *oracle* is no planner:
+its waypoints lie on a cheapest path, and show what good waypoints could save. No learned proposal is among them.
+""".splitlines()
+REPAIR_SAID = """## Repair
+
+Expansions for 100 plans on a 64x64 map, three cells blocked or freed before each; last, the cost of all paths in that
+of the cheapest. *proved* goes on until the bound is proved.
+""".splitlines()
+LIBRARIES_SAID = """## A* beside other libraries
+
+Milliseconds (CPU) for one query, best of three, median over the queries; in brackets how many times ours, median of the
+queries' ratios. networkx has its graph built beforehand, and that is not counted.
+""".splitlines()
 
 
 @dataclass(frozen=True)
@@ -210,66 +230,29 @@ def kept(path: Path, compute: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
-def planners(args: argparse.Namespace) -> None:
-    tables = [
+def planners(args: argparse.Namespace) -> list[str]:
+    tuned = [
         kept(args.output_dir / f"tuning-{each.name}.json", lambda each=each: tune(each, args))
         for each in tqdm(list(map_sets("tuning", args)), desc="tuning")
     ]
-    chosen = best_settings(tables, args)
+    chosen = best_settings(tuned, args)
     records = [
         record
         for each in tqdm(list(map_sets("test", args)), desc="test")
         for record in kept(args.output_dir / f"test-{each.name}.json", lambda each=each: compare(each, chosen, args))
     ]
-    print("\n| planner | settings, of", args.draws, "draws |\n|---|---|")
-    for name, settings in chosen.items():
-        print(f"| {name} | {', '.join(f'{key} {value:g}' for key, value in settings.items())} |")
-    for title, key, form in (
-        (f"Expansions in those of A*: median / p90; solved within {args.budget} times A*'s", "expansions", "{:.3f}"),
-        ("Cost in that of the cheapest path, of what was solved: median / p90", "suboptimality", "{:.2f}"),
-        ("CPU time in that of A*: median / p90", "time", "{:.2f}"),
-    ):
-        print(f"\n{title}\n\n| maps | queries | A* | {' | '.join(PLANNERS[1:])} |\n|{'---|' * (len(PLANNERS) + 2)}")
-        for family in dict.fromkeys(record["family"] for record in records):
-            print_row(family, [record for record in records if record["family"] == family], key, form)
-    print_ahead(records)
-
-
-def print_row(family: str, records: list[dict[str, Any]], key: str, form: str) -> None:
-    reference = [record for record in records if record["planner"] == "A*"]
-    unit, scale = ("{:.1f} ms", "ms") if key == "time" else ("{:,.0f}", "absolute")
-    cells = [unit.format(np.median([record[scale] for record in reference]))]
-    if key == "suboptimality":
-        cells = ["1"]
-    for name in PLANNERS[1:]:
-        mine = [record for record in records if record["planner"] == name]
-        values = np.array([record["ms"] / r["ms"] for record, r in zip(mine, reference, strict=True)])
-        solved = np.array([np.isfinite(record["expansions"]) for record in mine])
-        if key != "time":
-            values = np.array([record[key] for record in mine])
-        if key == "suboptimality":
-            values = values[solved]
-        text = " / ".join(
-            form.format(value) if np.isfinite(value) else "–"
-            for value in (np.quantile(values, share, method="inverted_cdf") for share in (0.5, 0.9) if len(values))
-        )
-        cells.append(text + (f"; {solved.mean():.0%}" if key == "expansions" and not solved.all() else ""))
-    print(f"| {family} | {len(reference)} | {' | '.join(cells)} |")
-
-
-def print_ahead(records: list[dict[str, Any]]) -> None:
-    """How often each planner needs fewer expansions than R* and than weighted A*, query by query."""
-    print("\nShare of queries with fewer expansions than (the same as)\n\n| planner | R* | wA*(2) |\n|---|---|---|")
-    by_planner = {
-        name: [r["absolute"] if np.isfinite(r["expansions"]) else inf for r in records if r["planner"] == name]
-        for name in PLANNERS
-    }
-    for name in PLANNERS[2:]:
-        cells = []
-        for rival in ("R*", "wA*(2)"):
-            mine, theirs = np.array(by_planner[name]), np.array(by_planner[rival])
-            cells.append(f"{np.mean(mine < theirs):.0%} ({np.mean(mine == theirs):.0%})" if name != rival else "")
-        print(f"| {name} | {' | '.join(cells)} |")
+    settings = [[name, ", ".join(f"{key} {value:g}" for key, value in own.items())] for name, own in chosen.items()]
+    if args.page:
+        draw(args.page.with_suffix(".png"), records, PLANNERS)
+    return [
+        *PLANNERS_SAID,
+        "",
+        *tables(records, PLANNERS, args.budget),
+        f"![expansions in those of A*]({args.page.stem if args.page else 'planning'}.png)",
+        "",
+        "Settings",
+        *table(["planner", f"best of {args.draws}"], settings),
+    ]
 
 
 # Repair ------------------------------------------------------------------------------------------------------------
@@ -282,16 +265,19 @@ def changed(grid_map: GridMap, keep: set[Cell], rng: np.random.Generator) -> Gri
     return grid_map.with_free(cells).with_blocked(blocked)
 
 
-def repair(args: argparse.Namespace) -> None:
-    print("\nExpansions for 100 plans, the map changed before each; cost of all paths in that of the cheapest")
-    print("\n| maps | ε | A* afresh | RStar2 afresh | RStar2 repaired | repaired, cost |\n|---|---|---|---|---|---|")
+def repair(args: argparse.Namespace) -> list[str]:
+    rows = []
     for number, family in enumerate(tqdm(GENERATED, desc="repair")):
         for epsilon, prove in ((1.0, True), (1.5, True), (2.0, True), (2.0, False)):
             path = args.output_dir / f"repair-{family}-{epsilon}-{prove}.json"
             sums = kept(path, lambda n=number, f=family, e=epsilon, p=prove: repaired(n, f, e, p))
             ours, afresh, exact, ratio = sums
             title = f"{epsilon:g}{', proved' if prove else ''}"
-            print(f"| {family} | {title} | {exact:,} | {afresh:,} | {ours:,} | {ratio:.3f} |")
+            rows.append(
+                [family, title, f"{exact:,}", f"{afresh:,}", f"{ours:,}", f"{ours / afresh:.2f}", f"{ratio:.3f}"]
+            )
+    header = ["maps", "ε", "A* afresh", "RStar2 afresh", "RStar2 repaired", "repaired / afresh", "repaired, cost"]
+    return [*REPAIR_SAID, *table(header, rows)]
 
 
 def repaired(number: int, family: str, epsilon: float, prove: bool) -> tuple[int, int, int, float]:
@@ -357,24 +343,31 @@ LIBRARIES: dict[str, Callable[[GridMap], Callable[[Cell, Cell], float]]] = {
     "networkx": networkx_astar,
     "pathfinding": pathfinding_astar,
 }
+RIVALS = ("turngym, plain Python", "nano-astar", "networkx", "pathfinding")
 
 
-def libraries(args: argparse.Namespace) -> None:
+def libraries(args: argparse.Namespace) -> list[str]:
     sets = [each for each in map_sets("tuning", args) if each.name in ("AR0011SR", "random512-25-2", "lak303d")]
     sets += [each for each in map_sets("tuning", args) if each.name in ("caves-0", "random-0")]
-    print("\nMilliseconds for one query with A*, median; for how many times ours: median of the queries' ratios")
-    print("\n| map | turngym | turngym, plain Python | nano-astar | networkx | pathfinding | lengths |")
-    print("|---|---|---|---|---|---|---|")
-    for each in sets:
+    rows = [library_row(each, args) for each in tqdm(sets, desc="libraries")]
+    return [*LIBRARIES_SAID, *table(["map", "turngym", *RIVALS, "lengths"], rows)]
+
+
+def library_row(each: MapSet, args: argparse.Namespace) -> list[object]:
+    """Our milliseconds, theirs with the ratio, and whether all lengths agree."""
+
+    def measure() -> dict[str, Any]:
         times = {name: timed(make(each.map), each) for name, make in LIBRARIES.items()}
-        times["turngym, plain Python"] = in_plain_python(each, args)
-        ours, lengths = times["turngym"]
-        same = max(float(np.abs(np.array(other) / lengths - 1).max()) for _, other in times.values())
-        cells = [f"{np.median(ours):.2f}"]
-        for name in ("turngym, plain Python", "nano-astar", "networkx", "pathfinding"):
-            theirs = np.array(times[name][0])
-            cells.append(f"{np.median(theirs):.2f} ({np.median(theirs / ours):.2f})")
-        print(f"| {each.name} | {' | '.join(cells)} | {'equal' if same < 1e-6 else f'differ by {same:.1%}'} |")
+        return times | {"turngym, plain Python": in_plain_python(each, args)}
+
+    times = kept(args.output_dir / f"libraries-{each.name}.json", measure)
+    ours, lengths = map(np.array, times["turngym"])
+    same = max(float(np.abs(np.array(other) / lengths - 1).max()) for _, other in times.values())
+    cells: list[object] = [each.name, f"{np.median(ours):.2f}"]
+    for name in RIVALS:
+        theirs = np.array(times[name][0])
+        cells.append(f"{np.median(theirs):.2f} ({np.median(theirs / ours):.2f})")
+    return [*cells, "equal" if same < 1e-6 else f"differ by {same:.1%}"]
 
 
 def timed(run: Callable[[Cell, Cell], float], each: MapSet) -> tuple[list[float], list[float]]:
@@ -403,11 +396,17 @@ def in_plain_python(each: MapSet, args: argparse.Namespace) -> tuple[list[float]
     return times, lengths
 
 
+PARTS = {"planners": planners, "repair": repair, "libraries": libraries}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a folder with maps/ and scenarios/ of MovingAI")
     parser.add_argument("--output-dir", type=Path, default=Path("runs/planning"))
-    parser.add_argument("--parts", nargs="+", default=["planners", "repair", "libraries"])
+    parser.add_argument("--page", type=Path, help="a Markdown file to write; the figure goes beside it")
+    parser.add_argument(
+        "--parts", nargs="+", default=["planners", "repair", "libraries"], choices=["planners", "repair", "libraries"]
+    )
     parser.add_argument("--queries", type=int, default=12, help="queries for each map")
     parser.add_argument("--draws", type=int, default=16, help="settings tried for each planner")
     parser.add_argument("--budget", type=int, default=10, help="limit of expansions, in those of A*")
@@ -425,8 +424,12 @@ def main() -> None:
     }
     if kept(args.output_dir / "arguments.json", lambda: shown) != shown:
         raise ValueError(f"{args.output_dir} holds results of other arguments: give another --output-dir")
-    for part in args.parts:
-        {"planners": planners, "repair": repair, "libraries": libraries}[part](args)
+    lines = [line for part in args.parts for line in PARTS[part](args)]
+    print("\n".join(lines))
+    if args.page:
+        command = "python benchmarks/planning.py --data <folder of MovingAI> --page docs/results/planning.md"
+        page = ["# Planners on grid maps", "", f"`{command}`", "", *lines, f"Machine: {machine()}, numba.", ""]
+        save(args.page, "\n".join(page))
 
 
 if __name__ == "__main__":
