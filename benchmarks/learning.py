@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES, metavar="STUDY")
     parser.add_argument("--seeds", type=int, nargs="+", help="only these of the study's seeds")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side, each with a share of the cores")
+    parser.add_argument("--workers", type=int, help="threads of a run, in place of its share of the cores")
     arguments = parser.parse_args()
     study, path = STUDIES[arguments.study], RESULTS / f"{arguments.study}.json"
     runs = json.loads(path.read_text())["runs"] if path.exists() else {}
@@ -47,7 +48,7 @@ def main() -> None:
     missing = [
         (seed, variant) for variant in study.variants for seed in seeds if str(seed) not in runs.get(variant, {})
     ]
-    threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
+    threads = arguments.workers or max(1, (os.cpu_count() or 1) // arguments.jobs)
     with ThreadPoolExecutor(arguments.jobs) as jobs:
         begun = [jobs.submit(one_run, arguments.study, variant, seed, threads) for seed, variant in missing]
         for done in as_completed(begun):
@@ -59,7 +60,8 @@ def main() -> None:
 
 def one_run(name: str, variant: str, seed: int, threads: int) -> tuple[str, dict[str, Any]]:
     """One training run, or what is left of it, and its evaluation by samples; the variant and what came out."""
-    settings = STUDIES[name].variants[variant].split()
+    study = STUDIES[name]
+    settings = study.variants[variant].split()
     folder = ROOT / "runs/results" / f"{name}-{variant.replace(', ', '-').replace(' ', '-')}-{seed}"
     alone = {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
@@ -72,15 +74,17 @@ def one_run(name: str, variant: str, seed: int, threads: int) -> tuple[str, dict
         fresh = ("--seed", seed, "--workers", threads, "--output-dir", folder, *settings)
         python("baselines/ppo_llm.py", *(("--resume", folder) if begun else fresh))
     if not (folder / "evaluation.json").exists():
-        python("baselines/evaluate.py", folder, "--samples", SAMPLES, "--workers", threads)
+        python("baselines/evaluate.py", folder, "--samples", SAMPLES, "--levels", study.levels, "--workers", threads)
     summary = json.loads((folder / "summary.json").read_text())
-    sampled = json.loads((folder / "evaluation.json").read_text())["policies"]
+    evaluation = json.loads((folder / "evaluation.json").read_text())
+    sampled, measures = evaluation["policies"], evaluation["metrics"]
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     played = json.loads((folder / "config.json").read_text())["episodes"]
     turns = round(sum(line["turns"] * played for line in metrics if line["stage"] == "ppo"))
     if not turns:  # imitation alone: the weights that PPO would have started from
-        del summary["ppo"], sampled["ppo"]
-    return variant, {**summary, "sampled": sampled, "threads": threads, "training_turns": turns}
+        del summary["ppo"], sampled["ppo"], measures["ppo"]
+    made = {"sampled": sampled, "metrics": measures, "threads": threads, "training_turns": turns}
+    return variant, {**summary, **made}
 
 
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -127,7 +131,14 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
     ]
     for variant, by_seed in runs.items():
         lines += variant_rows(variant, list(by_seed.values()))
-    lines += ["", *every_run(runs), "", "Settings (of `baselines/ppo_llm.py`, beyond its defaults):", ""]
+    lines += [
+        "",
+        *every_run(runs),
+        *planning(runs),
+        "",
+        "Settings (of `baselines/ppo_llm.py`, beyond its defaults):",
+        "",
+    ]
     lines += [f"- {variant}: `{study.variants[variant] or 'none'}`" for variant in runs]
     if study.axis:
         lines += ["", f"![success against {study.axis}]({name}.png)"]
@@ -168,6 +179,44 @@ def every_run(runs: dict[str, dict[str, Any]]) -> list[str]:
             cells = [f"{by_seed[str(seed)][policy]['success']:.3f}" if str(seed) in by_seed else "" for seed in seeds]
             lines.append(f"| {variant}: {policy} | {' | '.join(cells)} |")
     return lines
+
+
+def planning(runs: dict[str, dict[str, Any]]) -> list[str]:
+    """What `metrics.py` of path planning measured of the sampled replies, means over the seeds; nothing elsewhere."""
+    names = {
+        "SPL": "spl",
+        "cost / optimum": "suboptimality",
+        "expansions / A*'s": "against_astar",
+        "/ wA*(2)'s": "against_weighted_astar",
+        "AVOID": "avoid_rate",
+        "turns": "turns",
+        "degrees a step": "smoothness",
+    }
+    rows = []
+    for variant, by_seed in runs.items():
+        for policy in ("sft", "ppo"):
+            found = [run.get("metrics", {}).get(policy, {}).get("planning") for run in by_seed.values()]
+            if all(found):
+                rows.append(
+                    f"| {variant} | {policy} | {' | '.join(mean_text(found, name) for name in names.values())} |"
+                )
+    if not rows:
+        return []
+    said = "Of the sampled replies (ratios: median / 90th percentile; cost and degrees of those that succeed):"
+    return ["", said, "", f"| variant | policy | {' | '.join(names)} |", "|---|---|" + "---|" * len(names), *rows]
+
+
+def mean_text(measured: Sequence[dict[str, Any]], name: str) -> str:
+    """A figure's mean over seeds, of each part where it is a spread; "-" where there is none."""
+
+    def text(values: list[float | None]) -> str:
+        known = [value for value in values if value is not None]
+        return f"{statistics.mean(known):.2f}" if known else "-"
+
+    values = [each[name] for each in measured]
+    if not isinstance(values[0], dict):
+        return text(values)
+    return " / ".join(text([value[part] for value in values]) for part in values[0]).replace("- / -", "-")
 
 
 def draw(path: Path, study: Study, runs: dict[str, dict[str, Any]]) -> None:
