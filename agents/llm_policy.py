@@ -97,10 +97,7 @@ class LLMPolicy:
     def join(self, indices: Sequence[int], instructions: Sequence[str]) -> None:
         """Begin further episodes beside those that are being played."""
         for index, text in zip(indices, instructions, strict=True):
-            self.trajectories[index] = Trajectory(on_policy=self.sampling.is_plain)
-            self._turns[index] = 0
-            self._streams[index] = np.random.default_rng([*self._seed, index])
-            self._give(index, self.model.format.prompt(text))
+            self.rejoin(index, self.model.format.prompt(text), turn=0)
 
     def act(self, observations: Sequence[str], indices: Sequence[int]) -> list[str]:
         """Read an observation and write a reply, for each of some live episodes.
@@ -137,6 +134,28 @@ class LLMPolicy:
             ValueError: If `max_tokens` leave no room for a reply.
         """
         self._give(index, self._observation(index, observation))
+        self.reply(index)
+
+    def rejoin(self, index: int, ids: Sequence[int], turn: int) -> None:
+        """Begin an episode in its midst, with a transcript that was read or written elsewhere.
+
+        Args:
+            index: Number of the episode; its draws are those of this number, whatever was drawn elsewhere.
+            ids: The transcript, up to where a reply begins (then `reply` goes on) or has ended (then `observe` does).
+            turn: How many replies it holds. They are read and not learned from.
+        """
+        self.trajectories[index] = Trajectory(on_policy=self.sampling.is_plain)
+        self.trajectories[index].append_given(list(ids), "prompt")
+        self._turns[index] = turn
+        self._streams[index] = np.random.default_rng([*self._seed, index])
+        self.sequences.append(index, ids)
+
+    def reply(self, index: int) -> None:
+        """Have a live episode's next reply written, by `advance`.
+
+        Raises:
+            ValueError: If `max_tokens` leave no room for it.
+        """
         room = self._room(index)
         if room < _SHORTEST_REPLY:
             raise ValueError(f"max_tokens={self.max_tokens}: episode {index} has no room for a reply")
