@@ -22,6 +22,12 @@ class Study:
     levels: int = 1000
 
 
+# Few turns: a transcript longer than any demonstration is one in which `tiny` writes what cannot be read.
+_FOUR_MOVES = (
+    "--env-id Sokoban-v0 --env-args observation_format=grid moves_per_turn=4 max_turns=4 "
+    "--demonstration-episodes 10000 --sft-batch 16 --validation-episodes 128 --validate-every 10"
+)
+
 # A small map and the whole way in one reply: what a core learns in minutes. Random replies reach the goal in 7%.
 _ONE_REPLY = (
     "--env-id PathPlanning-v0 --sft-epochs 4 --sft-batch 16 --evaluation-episodes 500 "
@@ -67,13 +73,18 @@ STUDIES = {
     "sokoban": Study(
         "Sokoban with one box: what does PPO add to imitation, and would imitation have got there with as much time?",
         {
-            "sft, then ppo": "--env-id Sokoban-v0 --sft-epochs 20 --iterations 100",
-            "sft, whole time": "--env-id Sokoban-v0 --iterations 0 --sft-epochs 60 --sft-patience 60",
+            "sft, then ppo": f"{_FOUR_MOVES} --sft-epochs 5 --iterations 40",
+            "sft, whole time": f"{_FOUR_MOVES} --sft-epochs 11 --sft-patience 11 --iterations 0",
         },
+        levels=250,
     ),
     "ragen_sokoban": Study(
-        "RAGEN's Sokoban with exactly 1,000 demonstrations, beside RAGEN's published rows.",
-        {"sft, then ppo": "--env-id RagenSokoban-v0 --demonstration-episodes 1000 --iterations 100"},
+        "RAGEN's Sokoban with exactly 1,000 demonstrations, beside RAGEN's published rows",
+        {
+            "sft, then ppo": "--env-id RagenSokoban-v0 --demonstration-episodes 1000 --sft-batch 16 --sft-epochs 30 "
+            "--validation-episodes 128 --iterations 40 --validate-every 10",
+        },
+        levels=250,
     ),
     "path_planning": Study(
         "Paths on 5x5 maps, the whole way in one reply: what does PPO add to imitation?",
