@@ -26,8 +26,8 @@ from turngym.envs.splits import Split
 from turngym.wrappers import ReasoningWrapper
 
 _MOST_ENVS = 256
-_QUICK_TOKENS = 16
-"""Longest reply up to which `--quick` plays its usual number of episodes."""
+_QUICK_TOKENS, _QUICK_TOKENS_AN_EPISODE = 16, 300
+"""Longest reply, and longest episode, up to which `--quick` plays its usual number of episodes."""
 
 _ACTION_TOKENS, _THOUGHT_TOKENS = 8, 56
 _DEMONSTRATION_LEVELS, _SFT_ORDER = range(2)
@@ -114,13 +114,15 @@ AnyArgs = TypeVar("AnyArgs", bound=CommonArgs)
 
 
 def limited(args: AnyArgs, *, iterations: int, episodes: int) -> AnyArgs:
-    """The same settings with some numbers cut down, for `--quick`; the longer the replies, the fewer episodes.
+    """The same settings with some numbers cut down, for `--quick`; the longer replies and episodes, the fewer of them.
 
     Raises:
         ValueError: If there is no such environment.
     """
     env = make_replied(args, "train", 1)[0]
-    share = max(1, (args.max_new_tokens or reply_tokens(env, args.reply_format)) // _QUICK_TOKENS)
+    reply = args.max_new_tokens or reply_tokens(env, args.reply_format)
+    share = max(1, reply // _QUICK_TOKENS, _longest_episode(env, reply) // _QUICK_TOKENS_AN_EPISODE)
+    env.close()
     counts = {
         "demonstration_episodes": 300,
         "validation_episodes": 128,
@@ -131,6 +133,13 @@ def limited(args: AnyArgs, *, iterations: int, episodes: int) -> AnyArgs:
     limits |= {"sft_epochs": 8, "validate_every": 4, "iterations": iterations}
     known = {name: limit for name, limit in limits.items() if hasattr(args, name)}
     return dataclasses.replace(args, **{name: min(limit, getattr(args, name)) for name, limit in known.items()})
+
+
+def _longest_episode(env: Env, reply: int) -> int:
+    """About how many tokens an episode has that is played to its last turn, as far as the environment tells."""
+    observation, _ = env.reset(seed=0)
+    turns = env.get_wrapper_attr("turns_left") if env.has_wrapper_attr("turns_left") else 1
+    return int(turns) * (len(observation.split()) + reply)
 
 
 @dataclass

@@ -228,6 +228,16 @@ def test_a_quick_run_has_fewer_episodes_where_replies_are_long() -> None:
         limited(Args(env_id="Pond-v0"), iterations=8, episodes=128)
 
 
+def test_a_quick_run_has_fewer_episodes_where_they_are_long() -> None:
+    few, many = (
+        limited(Args(env_id="Sokoban-v0", env_args=(f"max_turns={turns}",)), iterations=8, episodes=128).episodes
+        for turns in (40, 4)
+    )
+    assert many == 128
+    assert few <= many // 7
+    assert limited(Args(), iterations=8, episodes=128).episodes == 128
+
+
 def test_a_folder_in_use_is_refused_and_left_alone(tmp_path, capsys) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     assert ppo_llm.main(["--output-dir", str(tmp_path)]) == 2
