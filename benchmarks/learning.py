@@ -135,6 +135,7 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
         "",
         *every_run(runs),
         *planning(runs),
+        *(["", study.notes] if study.notes else []),
         "",
         "Settings (of `baselines/ppo_llm.py`, beyond its defaults):",
         "",
