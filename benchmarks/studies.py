@@ -57,8 +57,8 @@ experiment:
 - *vocabulary*: a cell of the board and a move are one token each, and cells are separated by spaces.
 - *thoughts*: none here; RAGEN's replies reason first.
 - *training*: all weights, and as many passes as validation levels allow, where RAGEN trains low-rank adapters.
-- *reinforcement learning*: PPO begins at the imitating policy, RAGEN's begins at the pretrained model. Ours is paid 1 for
-  the solution and -0.1 for a reply without a move, RAGEN's also by moves and pushes, with 10 for the solution.
+- *reinforcement learning*: PPO begins at the imitating policy, RAGEN's begins at the pretrained model. Ours is paid
+  1 for the solution and -0.1 for a reply without a move, RAGEN's also by moves and pushes, with 10 for the solution.
 
 A third of the levels need one move or two: replies at random solve a fifth, which is what 0.203 should be read
 against."""
@@ -112,7 +112,8 @@ STUDIES = {
         "RAGEN's Sokoban with exactly 1,000 demonstrations, beside RAGEN's published rows",
         {
             "sft, then ppo": "--env-id RagenSokoban-v0 --env-args reward=sparse --demonstration-episodes 1000 "
-            "--sft-batch 16 --sft-epochs 30 --validation-episodes 128 --iterations 40 --minibatches 4 --validate-every 10",
+            "--sft-batch 16 --sft-epochs 30 --validation-episodes 128 "
+            "--iterations 40 --minibatches 4 --validate-every 10",
         },
         levels=250,
         notes=_RAGEN_NOTES,
