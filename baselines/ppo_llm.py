@@ -21,7 +21,7 @@ Metrics of an iteration (`metrics.jsonl` and TensorBoard, stage `ppo`):
 | approximate_kl | of the sampling policy from the updated one, nats a token | below about 0.05 |
 | clip_fraction | share of tokens whose ratio was clipped | below about 0.2 |
 | policy_loss, value_loss | mean over tokens | value_loss falls |
-| explained_variance | share of the returns' variance that the critic foresaw | rises towards 1 |
+| explained_variance | share of the returns' variance that the critic foresaw | rises towards 1; at 0: --reward-scale |
 | gradient_norm | before clipping | steady; a spike is an early sign of collapse |
 | group_reward_std | of the return within groups on one level (with --group-size above 1) | falls late, not early |
 | reference_kl | from the policy that PPO started from, nats a token (with --kl-coefficient above 0) | small |
@@ -63,6 +63,9 @@ class CriticArgs:
     """Discount from turn to turn; tokens within a turn are not discounted."""
     turn_lambda: float = 0.95
     """Trace decay of the advantage estimate from turn to turn."""
+    reward_scale: float = 1.0
+    """Multiplies rewards in training, never in reports. Choose it so that a return is about 1: the critic's loss grows
+    with the square of the returns, and where those are about 10 it drowns the policy's (Sokoban: 0.1)."""
     value_clip: float = 0.5
     """The critic's estimate may move by this much in an update, in units of the return."""
     value_coefficient: float = 2.0
@@ -88,7 +91,7 @@ def iterate(learner: Learner, iteration: int) -> dict[str, float]:
     """One rollout and its update."""
     args, model, trajectories = learner.args, learner.run.model, learner.rollout(iteration)
     discounts = {"turn_gamma": args.turn_gamma, "turn_lambda": args.turn_lambda}
-    samples = critic_samples(trajectories, ESTIMATORS[args.estimator], **discounts)
+    samples = critic_samples(trajectories, ESTIMATORS[args.estimator], reward_scale=args.reward_scale, **discounts)
     learns = model.value_head if iteration < args.critic_warmup else model
     return {
         **rollout_metrics(trajectories),

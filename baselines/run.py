@@ -93,6 +93,8 @@ class CommonArgs:
             value = getattr(self, name, None)
             if value is not None and value < least:
                 raise ValueError(f"{option(name)} must be at least {least}, got {value}")
+        if getattr(self, "reward_scale", 1.0) <= 0:
+            raise ValueError(f"--reward-scale must be above 0, got {self.reward_scale}")
         for name in _SHARES:
             value = getattr(self, name, 0.0)
             if not 0 <= value <= 1:

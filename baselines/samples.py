@@ -1,7 +1,7 @@
 """What an update needs of a rollout: advantages and returns for every sampled token."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -33,19 +33,22 @@ class Sample:
     returns: Tensor | None = None
 
 
-def critic_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **discounts: float) -> list[Sample]:
+def critic_samples(
+    trajectories: Sequence[Trajectory], estimator: Estimator, *, reward_scale: float = 1.0, **discounts: float
+) -> list[Sample]:
     """Estimate advantages with a critic, and whiten them over all sampled tokens of the rollout.
 
     Args:
         trajectories: Those with `valid=False` are left out: a failure of ours must teach nothing.
         estimator: One of `ESTIMATORS` that reads the critic's values.
+        reward_scale: Multiplies every reward, so that the critic estimates returns of about 1.
         discounts: Its keyword arguments.
 
     Raises:
         ValueError: If one of them was not drawn from the model's own distribution.
     """
     kept = _learnable(trajectories)
-    raw = estimator(kept, **discounts)
+    raw = estimator([_scaled(each, reward_scale) for each in kept], **discounts)
     white = np.split(whiten(np.concatenate(raw)), np.cumsum([len(own) for own in raw])[:-1])
     samples = [_sample(each, scaled) for each, scaled in zip(kept, white, strict=True)]
     for sample, advantages in zip(samples, raw, strict=True):
@@ -54,6 +57,11 @@ def critic_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **d
         sample.old_values = torch.tensor(values, dtype=torch.float32)
         sample.returns = torch.tensor(advantages + values, dtype=torch.float32)
     return samples
+
+
+def _scaled(trajectory: Trajectory, scale: float) -> Trajectory:
+    """The same episode, paid so many times as much; values are those of the critic, which knows such pay alone."""
+    return replace(trajectory, rewards=[scale * reward for reward in trajectory.rewards])
 
 
 def _learnable(trajectories: Sequence[Trajectory]) -> list[Trajectory]:

@@ -82,7 +82,7 @@ def iterate(learner: Learner, iteration: int) -> dict[str, float]:
     if not kept:
         return metrics
     discounts = {"turn_gamma": args.turn_gamma, "turn_lambda": args.turn_lambda}
-    samples = critic_samples(kept, ESTIMATORS[args.estimator], **discounts)
+    samples = critic_samples(kept, ESTIMATORS[args.estimator], reward_scale=args.reward_scale, **discounts)
     learns = model.value_head if iteration < args.critic_warmup else model
     return {
         **metrics,

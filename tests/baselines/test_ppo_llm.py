@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -47,6 +48,17 @@ def run_with(model: PolicyModel, args: Args = SMALL, workers: int = 1) -> Run:
 
 def samples_of(trajectories: list[Trajectory]) -> list[Sample]:
     return critic_samples(trajectories, ESTIMATORS["gae"], turn_gamma=0.95, turn_lambda=0.95)
+
+
+def test_a_scale_of_rewards_is_what_the_environment_might_have_paid(trajectories) -> None:
+    paid = [replace(each, rewards=[10 * reward for reward in each.rewards]) for each in trajectories]
+    discounts = {"turn_gamma": 0.95, "turn_lambda": 0.95}
+    for one, other in zip(
+        samples_of(trajectories), critic_samples(paid, ESTIMATORS["gae"], reward_scale=0.1, **discounts), strict=True
+    ):
+        torch.testing.assert_close(one.returns, other.returns)
+        torch.testing.assert_close(one.advantages, other.advantages)
+        assert other.trajectory.rewards == [10 * reward for reward in one.trajectory.rewards]
 
 
 def batch_gradients(run: Run, samples: list[Sample]) -> dict[str, float]:
@@ -200,6 +212,7 @@ BAD_INPUT = {
     "no such demonstrations": (["--demonstrations", "expert"], "allowed are oracle, rstar2, none, or an existing file"),
     "nothing to go on with": (["--resume", "nowhere"], "no run was begun here"),
     "more second tries than levels": (["--retry-share", "1.5"], "--retry-share must lie in 0 .. 1, got 1.5"),
+    "rewards times nothing": (["--reward-scale", "0"], "--reward-scale must be above 0, got 0.0"),
     "no workers": (["--workers", "0"], "--workers must be at least 1, got 0"),
 }
 
