@@ -27,7 +27,7 @@ try:
     from turngym.baselines.evaluation import pass_at_k
     from turngym.baselines.run import Run, finished
     from turngym.baselines.run_folder import write_whole
-    from turngym.baselines.task_metrics import Metric, task_metrics
+    from turngym.baselines.task_metrics import Metric, task_metrics, told
     from turngym.envs.scores import mean_interval
 except ModuleNotFoundError as error:
     print(f'{error.name} is not installed: run  pip install "turngym[llm]"', file=sys.stderr)
@@ -105,9 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     for name, scores in rows.items():
         for k, score in scores.items():
             print(f"{name} {k}: {score['mean']:.3f} [{score['interval'][0]:.3f}, {score['interval'][1]:.3f}]")
-    for name, own in measured.items():
-        for metric, each in own.items():
-            print(f"\n{name}, {metric}\n{each.text}")
+    print(told(measured), end="")
     return 0
 
 

@@ -22,6 +22,7 @@ from turngym.baselines.parallel import Workers
 from turngym.baselines.plots import collapse_dashboard, learning_curve
 from turngym.baselines.run_folder import RunFolder, default_folder, read_config
 from turngym.baselines.sft import SFTSettings, train_sft
+from turngym.baselines.task_metrics import task_metrics, told
 from turngym.envs.splits import Split
 from turngym.wrappers import ReasoningWrapper
 
@@ -118,21 +119,21 @@ AnyArgs = TypeVar("AnyArgs", bound=CommonArgs)
 def limited(args: AnyArgs, *, iterations: int, episodes: int) -> AnyArgs:
     """The same settings with some numbers cut down, for `--quick`; the longer replies and episodes, the fewer of them.
 
+    To read a demonstration costs little, to write a reply much: long replies alone do not make demonstrations fewer.
+
     Raises:
         ValueError: If there is no such environment.
     """
     env = make_replied(args, "train", 1)[0]
     reply = args.max_new_tokens or reply_tokens(env, args.reply_format)
-    share = max(1, reply // _QUICK_TOKENS, _longest_episode(env, reply) // _QUICK_TOKENS_AN_EPISODE)
+    long = max(1, _longest_episode(env, reply) // _QUICK_TOKENS_AN_EPISODE)
+    share = max(long, reply // _QUICK_TOKENS)
     env.close()
-    counts = {
-        "demonstration_episodes": 300,
-        "validation_episodes": 128,
-        "evaluation_episodes": 200,
-        "episodes": episodes,
-    }
+    counts = {"validation_episodes": 128, "evaluation_episodes": 200, "episodes": episodes}
     limits = {name: max(1, count // share) for name, count in counts.items()}
-    limits |= {"sft_epochs": 8, "validate_every": 4, "iterations": iterations}
+    limits |= {"demonstration_episodes": max(1, 300 // long), "sft_epochs": 8}
+    limits["sft_batch"] = 8  # more steps on the few
+    limits |= {"validate_every": 4, "iterations": iterations}
     known = {name: limit for name, limit in limits.items() if hasattr(args, name)}
     return dataclasses.replace(args, **{name: min(limit, getattr(args, name)) for name, limit in known.items()})
 
@@ -371,6 +372,11 @@ def report(run: Run) -> dict[str, Any]:
     summary = {"env_id": args.env_id, "seed": args.seed, "split": args.split, "quick": args.quick}
     summary |= {"wall_s": round(run.folder.wall_s, 1), "cpu_s": round(run.folder.cpu_s, 1)}
     summary |= {name: score.to_dict() for name, score in rows.items()}
+    measured = {name: task_metrics(episodes[name]) for name in policies}
+    if any(measured.values()):
+        summary["metrics"] = {
+            name: {metric: each.values for metric, each in measured[name].items()} for name in policies
+        }
     title = f"{args.env_id}, {args.model}, seed {args.seed}"
     metrics = run.folder.read_metrics()
     learning_curve(metrics, reference, title, run.folder.path / "learning_curve.png")
@@ -379,5 +385,6 @@ def report(run: Run) -> dict[str, Any]:
     run.folder.finish(summary)
     print(f"\n{args.env_id}, {args.split} levels, greedy replies{', --quick: not a result' if args.quick else ''}")
     print(table(rows))
+    print(told(measured), end="")
     print(f"\n{run.folder.wall_s / 60:.1f} minutes; run folder: {run.folder.path}")
     return summary

@@ -67,3 +67,10 @@ def task_metrics(trajectories: Sequence[Trajectory]) -> dict[str, Metric]:
     """All measures that say something of these episodes."""
     measured = {name: measure(trajectories) for name, measure in TASK_METRICS.items()}
     return {name: metric for name, metric in measured.items() if metric is not None}
+
+
+def told(measured: dict[str, dict[str, Metric]]) -> str:
+    """The measures of several policies for people, a section for each; "" where there are none."""
+    return "".join(
+        f"\n{policy}, {name}\n{metric.text}\n" for policy, own in measured.items() for name, metric in own.items()
+    )

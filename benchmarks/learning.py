@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from studies import STUDIES, Study
@@ -28,6 +29,8 @@ from turngym.baselines.run_folder import write_whole
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results"
 SAMPLES = 8
+TOOL_USE = ("success", "call_rate", "error_rate", "fixed", "wasted")  # explained in docs/retool.md
+_MAKING = Lock()  # a file that several runs learn from is made by the first
 _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 
 
@@ -67,8 +70,12 @@ def one_run(name: str, variant: str, seed: int, threads: int) -> tuple[str, dict
 
     def python(script: str, *arguments: object) -> None:
         command = [sys.executable, str(ROOT / script), *map(str, arguments)]
-        subprocess.run(command, check=True, env=alone, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, env=alone, cwd=ROOT, stdout=subprocess.DEVNULL)
 
+    with _MAKING:
+        for path, command in STUDIES[name].data.items():
+            if not (ROOT / path).exists():
+                python(*command.split())
     if not (folder / "summary.json").exists():
         begun = (folder / "config.json").exists()
         fresh = ("--seed", seed, "--workers", threads, "--output-dir", folder, *settings)
@@ -83,8 +90,10 @@ def one_run(name: str, variant: str, seed: int, threads: int) -> tuple[str, dict
     turns = round(sum(line["turns"] * played for line in metrics if line["stage"] == "ppo"))
     if not turns:  # imitation alone: the weights that PPO would have started from
         del summary["ppo"], sampled["ppo"], measures["ppo"]
+    greedy = {policy: own["tool use"] for policy, own in summary.pop("metrics", {}).items() if "tool use" in own}
     made = {"sampled": sampled, "metrics": measures, "threads": threads, "training_turns": turns}
-    return variant, {**summary, **made}
+    tool_use = {policy: greedy[policy] for policy in sampled if policy in greedy}
+    return variant, {**summary, **made, **({"tool_use": tool_use} if tool_use else {})}
 
 
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -122,25 +131,20 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
         f"`python benchmarks/learning.py {name}`",
         "",
         f"{some['env_id']}: success on {some['random']['episodes']} {some['split']} levels; in brackets normalised, "
-        "from the random agent (0) to the oracle (1). The policy is the `tiny` model, which learned from an oracle's "
+        "from the random agent (0) to the oracle (1). The policy is the `tiny` model, which learned from "
         "demonstrations and then from its own episodes: it is not a language model. Replies are greedy, but for pass@1 "
-        f"and pass@{SAMPLES}, where they are sampled at temperature 1.",
+        f"and pass@{SAMPLES}, where they are sampled at temperature 1, on {study.levels:,} levels.",
         "",
         f"| variant | policy | success (normalised) | pass@1 | pass@{SAMPLES} | turns in training | CPU minutes |",
         "|---|---|---|---|---|---|---|",
     ]
     for variant, by_seed in runs.items():
         lines += variant_rows(variant, list(by_seed.values()))
-    lines += [
-        "",
-        *every_run(runs),
-        *planning(runs),
-        *(["", study.notes] if study.notes else []),
-        "",
-        "Settings (of `baselines/ppo_llm.py`, beyond its defaults):",
-        "",
-    ]
+    lines += ["", *every_run(runs), *planning(runs), *tool_use(runs), *(["", study.notes] if study.notes else [])]
+    lines += ["", "Settings (of `baselines/ppo_llm.py`, beyond its defaults):", ""]
     lines += [f"- {variant}: `{study.variants[variant] or 'none'}`" for variant in runs]
+    if study.data:
+        lines += ["", "Made before:", "", *(f"- `python {command}`" for command in study.data.values())]
     if study.axis:
         lines += ["", f"![success against {study.axis}]({name}.png)"]
     lines += ["", f"Machine: {machine()}. ± is a 95% interval over training seeds (Student's t).", ""]
@@ -218,6 +222,25 @@ def mean_text(measured: Sequence[dict[str, Any]], name: str) -> str:
     if not isinstance(values[0], dict):
         return text(values)
     return " / ".join(text([value[part] for value in values]) for part in values[0]).replace("- / -", "-")
+
+
+def tool_use(runs: dict[str, dict[str, Any]]) -> list[str]:
+    """Success and use of the tool by difficulty, of the greedy replies, means over the seeds; nothing elsewhere."""
+    some = next(iter(next(iter(runs.values())).values())).get("tool_use")
+    if not some:
+        return []
+    levels = sorted(next(iter(some.values()))["by_difficulty"], key=int)
+    lines = [f"| difficulty | {' | '.join(levels)} | all |", "|---|" + "---|" * (len(levels) + 1)]
+    for variant, by_seed in runs.items():
+        for policy in next(iter(by_seed.values()))["tool_use"]:
+            own = [run["tool_use"][policy] for run in by_seed.values()]
+            uses = [*([use["by_difficulty"][level] for use in own] for level in levels), [use["all"] for use in own]]
+            for name in TOOL_USE:
+                cells = [[use[name] for use in column if use[name] is not None] for column in uses]
+                told = " | ".join(spread(each) if each else "" for each in cells)
+                if any(cells):
+                    lines.append(f"| {variant}, {policy}: {name.replace('_', ' ')} | {told} |")
+    return ["", "Of the greedy replies, by difficulty (measures: `docs/retool.md`):", "", *lines]
 
 
 def draw(path: Path, study: Study, runs: dict[str, dict[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """What `learning.py` measures: settings and seeds, fixed before any run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,7 @@ class Study:
         axis: What the variants' names count, where they are numbers: the page gets a curve over it.
         levels: Levels that are played with sampled replies.
         notes: What a reader of the page should know, as Markdown.
+        data: Files that variants learn from, each with the command that makes it.
     """
 
     question: str
@@ -22,6 +23,7 @@ class Study:
     axis: str = ""
     levels: int = 1000
     notes: str = ""
+    data: dict[str, str] = field(default_factory=dict)
 
 
 # Returns of about 1: those of the default reward are ten times as large, so the critic's loss drowns the policy's.
@@ -62,6 +64,13 @@ experiment:
 
 A third of the levels need one move or two: replies at random solve a fifth, which is what 0.203 should be read
 against."""
+
+# Cut to what a busy core does in half an hour: SFT stops while it still improves, and RL is short.
+_TOOL = (
+    "--env-id CodeInterpreter-v0 --sft-batch 8 --sft-epochs 4 --iterations 8 --episodes 64 --minibatches 2 "
+    "--learning-rate 2e-4 --entropy-coefficient 0 --retry-share 0.25 --validate-every 4 --validation-episodes 64 "
+    "--evaluation-episodes 300"
+)
 
 STUDIES = {
     "text_frozen_lake": Study(
@@ -131,5 +140,20 @@ STUDIES = {
         },
         seeds=(0,),
         levels=250,
+    ),
+    "code_interpreter": Study(
+        "ReTool's recipe: what is an interpreter worth, from what is known by heart to what no head can compute?",
+        {
+            "tool": f"{_TOOL} --demonstrations runs/data/with_tool.jsonl",
+            "text-only": f"{_TOOL} --demonstrations runs/data/text_only.jsonl",
+        },
+        levels=24,
+        data={
+            f"runs/data/{name}.jsonl": (
+                f"baselines/cold_start.py templates runs/data/{name}.jsonl --episodes 3000 --templates {template} "
+                "--call-always"
+            )
+            for name, template in (("with_tool", "named"), ("text_only", "text"))
+        },
     ),
 }

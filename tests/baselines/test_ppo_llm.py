@@ -235,6 +235,7 @@ def test_a_quick_run_has_fewer_episodes_where_replies_are_long() -> None:
     )
     assert (short.episodes, short.iterations, short.demonstration_episodes) == (128, 8, 300)
     assert 8 * long.episodes < short.episodes
+    assert long.demonstration_episodes > 8 * long.episodes  # to read a reply costs little, to write it much
     assert limited(Args(iterations=0, episodes=5), iterations=8, episodes=128).iterations == 0
     assert limited(Args(max_new_tokens=10**6), iterations=8, episodes=128).episodes == 1
     with pytest.raises(ValueError, match="TextFrozenLake-v0"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngym.agents.trajectory import Trajectory
-from turngym.baselines.task_metrics import task_metrics
+from turngym.baselines.task_metrics import task_metrics, told
 from turngym.baselines.tool_use import by_difficulty, has_tool, statuses, table, tool_use
 from turngym.envs.sandbox.results import STATUSES
 
@@ -110,4 +110,6 @@ def test_evaluation_takes_it_up() -> None:
     assert metric.values["by_difficulty"][4]["success"] == 1.0
     rows = [line.rpartition(" -")[0].split()[0] for line in metric.text.splitlines()[1:]]
     assert rows == ["difficulty", "difficulty", "all"]
+    assert told({"sft": {}, "ppo": {"tool use": metric}}) == f"\nppo, tool use\n{metric.text}\n"
     assert task_metrics([Trajectory()]) == {}
+    assert told({"ppo": {}}) == ""

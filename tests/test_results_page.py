@@ -1,0 +1,46 @@
+"""The page of a study of benchmarks/, from figures made by hand."""
+
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    """`benchmarks/learning.py`, which lies in no package."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import learning
+
+    return learning
+
+
+def use(success: float, call_rate: float, fixed: float | None = None) -> dict[str, float | None]:
+    return {"success": success, "call_rate": call_rate, "error_rate": 0.5, "fixed": fixed, "wasted": None}
+
+
+def run(*uses: dict[str, float | None]) -> dict:
+    by_difficulty = {str(level): each for level, each in enumerate(uses)}
+    return {"tool_use": {"ppo": {"all": uses[0], "by_difficulty": by_difficulty}}}
+
+
+def test_difficulties_are_means_over_the_seeds_that_say_something(learning) -> None:
+    runs = {"tool": {"0": run(use(0.5, 1.0, 0.25), use(0.1, 1.0)), "1": run(use(0.5, 1.0), use(0.3, 1.0))}}
+    header, _, *rows = learning.tool_use(runs)[3:]
+    assert header == "| difficulty | 0 | 1 | all |"
+    assert rows == [
+        "| tool, ppo: success | 0.500 ± 0.000 | 0.200 ± 1.271 | 0.500 ± 0.000 |",
+        "| tool, ppo: call rate | 1.000 ± 0.000 | 1.000 ± 0.000 | 1.000 ± 0.000 |",
+        "| tool, ppo: error rate | 0.500 ± 0.000 | 0.500 ± 0.000 | 0.500 ± 0.000 |",
+        "| tool, ppo: fixed | 0.250 |  | 0.250 |",  # and nobody wasted a program
+    ]
+    assert learning.tool_use({"other": {"0": {}}}) == []
+
+
+def test_a_study_says_how_its_data_are_made(learning) -> None:
+    for study in learning.STUDIES.values():
+        for path, command in study.data.items():
+            assert path in command.split()
+            assert (BENCHMARKS.parent / command.split()[0]).is_file()
+            assert any(path in settings.split() for settings in study.variants.values())
