@@ -3,8 +3,8 @@
     python benchmarks/learning.py text_frozen_lake --jobs 2
     python benchmarks/learning.py --help                      # the studies
 
-Each variant and seed (studies.py) is one run of `baselines/ppo_llm.py` in `runs/results/`, gone on with where it was
-interrupted, and then played once more with sampled replies (`baselines/evaluate.py`). Its summary is added to
+Each variant and seed (studies.py) is one run of a recipe in `runs/results/`, gone on with where it was interrupted, and
+then played once more with sampled replies (`baselines/evaluate.py`). Its summary is added to
 `docs/results/<study>.json` as soon as it is done, and `docs/results/<study>.md` is written anew: every run, and means
 over seeds with 95% intervals (Student's t). Nothing is chosen on the levels of the table.
 """
@@ -14,23 +14,16 @@ import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from studies import STUDIES, Study
+from study_runs import SAMPLES, TRAINED, run_study
 
 from turngym.baselines.run_folder import write_whole
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs/results"
-SAMPLES = 8
 TOOL_USE = ("success", "call_rate", "error_rate", "fixed", "wasted")  # explained in docs/retool.md
-_MAKING = Lock()  # a file that several runs learn from is made by the first
 _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 
 
@@ -44,56 +37,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="only these of the study's seeds")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side, each with a share of the cores")
     parser.add_argument("--workers", type=int, help="threads of a run, in place of its share of the cores")
+    parser.add_argument("--quick", action="store_true", help="one seed, cut short, into runs/quick: whether it runs")
     arguments = parser.parse_args()
-    study, path = STUDIES[arguments.study], RESULTS / f"{arguments.study}.json"
-    runs = json.loads(path.read_text())["runs"] if path.exists() else {}
-    seeds = [seed for seed in study.seeds if arguments.seeds is None or seed in arguments.seeds]
-    missing = [
-        (seed, variant) for variant in study.variants for seed in seeds if str(seed) not in runs.get(variant, {})
-    ]
-    threads = arguments.workers or max(1, (os.cpu_count() or 1) // arguments.jobs)
-    with ThreadPoolExecutor(arguments.jobs) as jobs:
-        begun = [jobs.submit(one_run, arguments.study, variant, seed, threads) for seed, variant in missing]
-        for done in as_completed(begun):
-            variant, run = done.result()
-            runs.setdefault(variant, {})[str(run["seed"])] = run
-            write(path, arguments.study, runs)
-    write(path, arguments.study, runs)
-
-
-def one_run(name: str, variant: str, seed: int, threads: int) -> tuple[str, dict[str, Any]]:
-    """One training run, or what is left of it, and its evaluation by samples; the variant and what came out."""
-    study = STUDIES[name]
-    settings = study.variants[variant].split()
-    folder = ROOT / "runs/results" / f"{name}-{variant.replace(', ', '-').replace(' ', '-')}-{seed}"
-    alone = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-
-    def python(script: str, *arguments: object) -> None:
-        command = [sys.executable, str(ROOT / script), *map(str, arguments)]
-        subprocess.run(command, check=True, env=alone, cwd=ROOT, stdout=subprocess.DEVNULL)
-
-    with _MAKING:
-        for path, command in STUDIES[name].data.items():
-            if not (ROOT / path).exists():
-                python(*command.split())
-    if not (folder / "summary.json").exists():
-        begun = (folder / "config.json").exists()
-        fresh = ("--seed", seed, "--workers", threads, "--output-dir", folder, *settings)
-        python("baselines/ppo_llm.py", *(("--resume", folder) if begun else fresh))
-    if not (folder / "evaluation.json").exists():
-        python("baselines/evaluate.py", folder, "--samples", SAMPLES, "--levels", study.levels, "--workers", threads)
-    summary = json.loads((folder / "summary.json").read_text())
-    evaluation = json.loads((folder / "evaluation.json").read_text())
-    sampled, measures = evaluation["policies"], evaluation["metrics"]
-    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    played = json.loads((folder / "config.json").read_text())["episodes"]
-    turns = round(sum(line["turns"] * played for line in metrics if line["stage"] == "ppo"))
-    if not turns:  # imitation alone: the weights that PPO would have started from
-        del summary["ppo"], sampled["ppo"], measures["ppo"]
-    greedy = {policy: own["tool use"] for policy, own in summary.pop("metrics", {}).items() if "tool use" in own}
-    made = {"sampled": sampled, "metrics": measures, "threads": threads, "training_turns": turns}
-    tool_use = {policy: greedy[policy] for policy in sampled if policy in greedy}
-    return variant, {**summary, **made, **({"tool_use": tool_use} if tool_use else {})}
+    options = {"seeds": arguments.seeds, "jobs": arguments.jobs, "workers": arguments.workers}
+    run_study(arguments.study, write, **options, quick=arguments.quick)
 
 
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -134,6 +81,7 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
         "from the random agent (0) to the oracle (1). The policy is the `tiny` model, which learned from "
         "demonstrations and then from its own episodes: it is not a language model. Replies are greedy, but for pass@1 "
         f"and pass@{SAMPLES}, where they are sampled at temperature 1, on {study.levels:,} levels.",
+        *(["", "**Cut short by --quick: whether it runs, and not a result.**"] if some["quick"] else []),
         "",
         f"| variant | policy | success (normalised) | pass@1 | pass@{SAMPLES} | turns in training | CPU minutes |",
         "|---|---|---|---|---|---|---|",
@@ -141,8 +89,8 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
     for variant, by_seed in runs.items():
         lines += variant_rows(variant, list(by_seed.values()))
     lines += ["", *every_run(runs), *planning(runs), *tool_use(runs), *(["", study.notes] if study.notes else [])]
-    lines += ["", "Settings (of `baselines/ppo_llm.py`, beyond its defaults):", ""]
-    lines += [f"- {variant}: `{study.variants[variant] or 'none'}`" for variant in runs]
+    lines += ["", "Settings, beyond the recipes' defaults:", ""]
+    lines += [f"- {variant}: `python {' && python '.join(study.commands(variant))}`" for variant in runs]
     if study.data:
         lines += ["", "Made before:", "", *(f"- `python {command}`" for command in study.data.values())]
     if study.axis:
@@ -153,8 +101,8 @@ def page(name: str, study: Study, runs: dict[str, dict[str, Any]]) -> str:
 
 def variant_rows(variant: str, runs: list[dict[str, Any]]) -> list[str]:
     """A row for each policy of a variant, means over its seeds."""
-    rows, trained = [], "ppo" if "ppo" in runs[0] else "sft"
-    for policy in [each for each in ("random", "sft", "ppo", "oracle") if each in runs[0]]:
+    rows, trained = [], [each for each in TRAINED if each in runs[0]][-1]
+    for policy in [each for each in ("random", *TRAINED, "oracle") if each in runs[0]]:
         success, normalized = (spread([run[policy][key] for run in runs]) for key in ("success", "normalized"))
         sampled = [
             spread([run["sampled"][policy][k]["mean"] for run in runs]) if policy in runs[0]["sampled"] else ""
@@ -180,7 +128,7 @@ def every_run(runs: dict[str, dict[str, Any]]) -> list[str]:
     seeds = sorted({int(seed) for by_seed in runs.values() for seed in by_seed})
     lines = [f"| greedy success, seed | {' | '.join(map(str, seeds))} |", "|---|" + "---|" * len(seeds)]
     for variant, by_seed in runs.items():
-        for policy in [each for each in ("sft", "ppo") if each in next(iter(by_seed.values()))]:
+        for policy in [each for each in TRAINED if each in next(iter(by_seed.values()))]:
             cells = [f"{by_seed[str(seed)][policy]['success']:.3f}" if str(seed) in by_seed else "" for seed in seeds]
             lines.append(f"| {variant}: {policy} | {' | '.join(cells)} |")
     return lines
@@ -199,7 +147,7 @@ def planning(runs: dict[str, dict[str, Any]]) -> list[str]:
     }
     rows = []
     for variant, by_seed in runs.items():
-        for policy in ("sft", "ppo"):
+        for policy in TRAINED:
             found = [run.get("metrics", {}).get(policy, {}).get("planning") for run in by_seed.values()]
             if all(found):
                 rows.append(

@@ -16,9 +16,10 @@ from typing import Any
 
 import gymnasium
 import torch
-from learning import RESULTS, machine, save, spread
+from learning import machine, save, spread
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from study_runs import RESULTS
 
 from turngym.baselines.environments import held_out_seeds
 from turngym.baselines.evaluation import play

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Study:
-    """Variants of one recipe on the same levels, each over the same training seeds.
+    """Variants of a recipe on the same levels, each over the same training seeds.
 
     Attributes:
         question: What the page answers.
-        variants: Settings of `baselines/ppo_llm.py` for each variant.
+        variants: Settings of `baselines/ppo_llm.py` for each variant, or the whole commands of other recipes, one
+            after the other with ` && `; `{before}` is the run folder of the one before.
         seeds: Training seeds.
         axis: What the variants' names count, where they are numbers: the page gets a curve over it.
         levels: Levels that are played with sampled replies.
@@ -24,6 +25,11 @@ class Study:
     levels: int = 1000
     notes: str = ""
     data: dict[str, str] = field(default_factory=dict)
+
+    def commands(self, variant: str) -> list[str]:
+        """What is run for a variant, one after the other: each a script and its settings, but for seed and folder."""
+        settings = self.variants[variant]
+        return settings.split(" && ") if settings.startswith("baselines/") else [f"baselines/ppo_llm.py {settings}"]
 
 
 # Returns of about 1: those of the default reward are ten times as large, so the critic's loss drowns the policy's.
@@ -71,6 +77,11 @@ _TOOL = (
     "--learning-rate 2e-4 --entropy-coefficient 0 --retry-share 0.25 --validate-every 4 --validation-episodes 64 "
     "--evaluation-episodes 300"
 )
+_LONG = (
+    "baselines/starpo_s.py --demonstration-episodes 300 --reply-format think --iterations 100 --episodes 128 "
+    "--learning-rate 1.2e-3 --validate-every 10"
+)
+_KNOBS = "baselines/grpo.py --demonstration-episodes 300 --iterations 60"
 
 STUDIES = {
     "text_frozen_lake": Study(
@@ -154,6 +165,57 @@ STUDIES = {
                 "--call-always"
             )
             for name, template in (("with_tool", "named"), ("text_only", "text"))
+        },
+    ),
+    "thoughts_slippery": Study(
+        "Does it help to write a plan before each action where moves slip?",
+        {
+            form: (
+                "--env-id TextFrozenLakeSlippery-v0 --demonstration-episodes 500 --sft-epochs 15 --iterations 40 "
+                f"--reply-format {form}"
+            )
+            for form in ("action", "think")
+        },
+    ),
+    "starpo": Study(
+        "Does StarPO collapse in a long run, and does StarPO-S put that off?",
+        {
+            "starpo": f"{_LONG} --filter-share 1 --clip-high 0.2 --kl-coefficient 0.001",
+            "starpo-s": _LONG,
+        },
+    ),
+    "knobs": Study(
+        "What do several moves a turn, many levels and fresh rollouts bring?",
+        {
+            "base": f"{_KNOBS} --env-args moves_per_turn=3",
+            "one move a turn": _KNOBS,
+            "few levels": f"{_KNOBS} --env-args moves_per_turn=3 --group-size 64",
+            "stale rollouts": f"{_KNOBS} --env-args moves_per_turn=3 --epochs 5 --iterations 12",
+        },
+    ),
+    "early_experience": Study(
+        "What do trials add to a hundred demonstrations, and does RL end higher after them?",
+        {
+            name: (
+                f"baselines/early_experience.py --method {method} && "
+                "baselines/ppo_llm.py --model {before}/model --demonstrations none --iterations 60"
+            )
+            for name, method in (("imitation", "imitation"), ("world model", "world_model"))
+        },
+        seeds=(0, 1, 2, 3, 4),
+    ),
+    "reflection": Study(
+        "Do thoughts on what came of other actions teach more than an oracle's?",
+        {
+            name: f"baselines/early_experience.py --method {name} --reply-format think"
+            for name in ("imitation", "reflection")
+        },
+    ),
+    "step_groups": Study(
+        "Is it worth comparing turns rather than episodes?",
+        {
+            name: f"baselines/grpo.py --env-id TextFrozenLake8x8-v0 --sft-epochs 15 --iterations 60 --estimator {name}"
+            for name in ("grpo", "gigpo", "hgpo", "graft")
         },
     ),
 }

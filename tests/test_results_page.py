@@ -44,3 +44,37 @@ def test_a_study_says_how_its_data_are_made(learning) -> None:
             assert path in command.split()
             assert (BENCHMARKS.parent / command.split()[0]).is_file()
             assert any(path in settings.split() for settings in study.variants.values())
+
+
+def summary(**policies: float) -> dict:
+    return {"env_id": "A-v0", "seed": 3, "cpu_s": 10.0, **{name: {"success": each} for name, each in policies.items()}}
+
+
+def test_commands_follow_each_other(learning) -> None:
+    study = learning.Study("?", {"plain": "--iterations 3", "chain": "baselines/a.py --x && baselines/b.py {before}/m"})
+    assert study.commands("plain") == ["baselines/ppo_llm.py --iterations 3"]
+    assert study.commands("chain") == ["baselines/a.py --x", "baselines/b.py {before}/m"]
+
+
+def test_what_is_kept_of_a_run(learning) -> None:
+    from study_runs import record
+
+    sft = [{"stage": "sft", "step": 0, "wall_s": 1.0, "loss": 0.5}]
+    grpo = [
+        {"stage": "grpo", "step": step, "wall_s": 1.0, "turns": 2.5, "entropy": step / 10}
+        | ({"validation_success": 0.7} if step == 19 else {})
+        for step in range(20)
+    ]
+    evaluation = {"policies": {"grpo": {"pass@1": 0.6}, "ppo": {}}, "metrics": {"grpo": {}, "ppo": {}}}
+    first, second = summary(random=0.1, sft=0.5, ppo=0.5), summary(random=0.1, grpo=0.8)
+    kept = record([(first, 0, sft), (second, 8, grpo)], evaluation, threads=2)
+    assert {name: kept[name]["success"] for name in ("random", "sft", "grpo")} == {
+        "random": 0.1,
+        "sft": 0.5,
+        "grpo": 0.8,
+    }
+    assert "ppo" not in kept  # no iteration of it was made: those are the weights of sft
+    assert kept["sampled"] == {"grpo": {"pass@1": 0.6}}
+    assert (kept["cpu_s"], kept["training_turns"], kept["threads"]) == (20.0, 20 * 8 * 2.5, 2)
+    assert kept["curve"]["entropy"] == pytest.approx([(4 * tenth + 1) / 20 for tenth in range(10)])
+    assert kept["curve"]["validation_success"] == [None] * 9 + [0.7]
