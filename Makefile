@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PEERS := gem-llm==0.1.0 textarena==0.7.4 gym-sokoban==0.0.6
 EXTRAS := fast,llm,api,peft,smollm2,sb3,trl,multiagent,code,sandbox,dev
 
-.PHONY: train test test-slow test-compat lint bench clean
+.PHONY: train test test-slow test-compat lint bench claims credit clean
 
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,12 @@ bench: $(VENV)/installed  # speed against peers, as ratios in one run
 	$(BIN)/python benchmarks/sokoban_levels.py --parts deadlocks generation
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/sandbox.py
+
+claims: $(VENV)/installed  # what papers claim, put to the test: docs/results/claims.md (hours; ARGS=--quick to try it)
+	$(BIN)/python benchmarks/claims.py $(ARGS)
+
+credit: $(VENV)/installed  # estimated and true advantages: docs/results/credit.md (an hour; ARGS=--quick to try it)
+	$(BIN)/python benchmarks/credit.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(VENV)-compat build dist *.egg-info

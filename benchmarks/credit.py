@@ -37,6 +37,7 @@ import learning
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from study_runs import RESULTS, ROOT
 from tqdm import tqdm
 
 from turngym.agents import LLMPolicy, Trajectory
@@ -291,13 +292,13 @@ def measure(run: Run, levels: int, group: int, count: int, critic_episodes: int)
 def trained(task: str, settings: str, quick: bool) -> Run:
     """The run of a stage, made if it is not there."""
     place = "credit-quick" if quick else "credit"
-    folder = learning.ROOT / "runs" / place / f"{task}{settings}".replace(" ", "").replace("--", "-")
+    folder = ROOT / "runs" / place / f"{task}{settings}".replace(" ", "").replace("--", "-")
     if not (folder / "summary.json").exists():
         begun = (folder / "config.json").exists()
         fresh = ["--env-id", task, *TASKS[task].split(), *settings.split(), "--output-dir", str(folder)]
         command = [*(["--resume", str(folder)] if begun else fresh), *(["--quick"] if quick and not begun else [])]
         subprocess.run(
-            [sys.executable, str(learning.ROOT / "baselines/ppo_llm.py"), *command],
+            [sys.executable, str(ROOT / "baselines/ppo_llm.py"), *command],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -364,7 +365,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="ID", help=", ".join(TASKS))
     parser.add_argument("--quick", action="store_true", help="few levels, episodes and branches")
     arguments = parser.parse_args(argv)
-    place = learning.ROOT / "runs/credit-quick" if arguments.quick else learning.RESULTS
+    place = ROOT / "runs/credit-quick" if arguments.quick else RESULTS
     sizes = (4, 4, 4, 32) if arguments.quick else (LEVELS, GROUP, BRANCHES, CRITIC_EPISODES)
     path = place / "credit.json"
     results = json.loads(path.read_text())["results"] if path.exists() else {}
