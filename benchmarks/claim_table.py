@@ -104,7 +104,7 @@ CLAIMS = (
                 ("sft, whole time", "sft"),
             ),
         ),
-        "The first column counts demonstrations.",
+        "The first column counts demonstrations. The runs were made before `least` was set.",
     ),
     Claim(
         "Thinking before acting helps in RL of many turns",
@@ -113,7 +113,8 @@ CLAIMS = (
             Comparison(f"{name}: think, action", study, ("think", "ppo"), ("action", "ppo"))
             for name, study in (("lake", "thoughts"), ("slippery lake", "thoughts_slippery"))
         ),
-        "Thoughts are an oracle's at first: a plan and what will be seen next.",
+        "Thoughts are an oracle's at first: a plan and what will be seen next. The runs on the plain lake were made "
+        "before `least` was set.",
     ),
     Claim(
         "Plain StarPO collapses, StarPO-S later; deviation within groups and entropy move first",

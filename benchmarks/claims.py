@@ -99,8 +99,8 @@ def page(claims: Sequence[Claim], runs: dict[str, Runs], quick: bool) -> str:
         "",
         "The policy is the `tiny` model, which learned from an oracle's demonstrations and then from its own episodes: "
         "it is not a language model, and what does not show at its scale may show at another. Settings, seeds and "
-        "the smallest difference that counts (`least`) were committed before the runs. Differences are paired by "
-        "training seed; brackets hold a 95% bootstrap interval over the pairs.",
+        "the smallest difference that counts (`least`) were committed before the runs, but where it is said "
+        "otherwise. Differences are paired by training seed; brackets hold a 95% bootstrap interval over the pairs.",
         "",
     ]
     if quick:

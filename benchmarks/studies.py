@@ -29,7 +29,11 @@ class Study:
     def commands(self, variant: str) -> list[str]:
         """What is run for a variant, one after the other: each a script and its settings, but for seed and folder."""
         settings = self.variants[variant]
-        return settings.split(" && ") if settings.startswith("baselines/") else [f"baselines/ppo_llm.py {settings}"]
+        return (
+            settings.split(" && ")
+            if settings.startswith("baselines/")
+            else [f"baselines/ppo_llm.py {settings}".rstrip()]
+        )
 
 
 # Returns of about 1: those of the default reward are ten times as large, so the critic's loss drowns the policy's.
@@ -81,7 +85,7 @@ _LONG = (
     "baselines/starpo_s.py --demonstration-episodes 300 --reply-format think --iterations 100 --episodes 128 "
     "--learning-rate 1.2e-3 --validate-every 10"
 )
-_KNOBS = "baselines/grpo.py --demonstration-episodes 300 --iterations 60"
+_KNOBS = "baselines/grpo.py --demonstration-episodes 300"
 
 STUDIES = {
     "text_frozen_lake": Study(
@@ -187,10 +191,10 @@ STUDIES = {
     "knobs": Study(
         "What do several moves a turn, many levels and fresh rollouts bring?",
         {
-            "base": f"{_KNOBS} --env-args moves_per_turn=3",
-            "one move a turn": _KNOBS,
-            "few levels": f"{_KNOBS} --env-args moves_per_turn=3 --group-size 64",
-            "stale rollouts": f"{_KNOBS} --env-args moves_per_turn=3 --epochs 5 --iterations 12",
+            "base": f"{_KNOBS} --iterations 60 --env-args moves_per_turn=3",
+            "one move a turn": f"{_KNOBS} --iterations 60",
+            "few levels": f"{_KNOBS} --iterations 60 --env-args moves_per_turn=3 --group-size 64",
+            "stale rollouts": f"{_KNOBS} --iterations 12 --env-args moves_per_turn=3 --epochs 5",
         },
     ),
     "early_experience": Study(
