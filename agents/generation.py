@@ -63,6 +63,10 @@ class CachedSequences:
             self._sequences[name] = _Sequence()
         self._sequences[name].ids += ids
 
+    def ids(self, name: int) -> list[int]:
+        """The tokens of a sequence, read or not."""
+        return list(self._sequences[name].ids)
+
     def release(self, name: int) -> None:
         """Say that a sequence has ended, so that others may have its memory."""
         sequence = self._sequences.pop(name)

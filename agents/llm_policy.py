@@ -10,7 +10,8 @@ import torch
 from turngym.agents.generation import CachedSequences
 from turngym.agents.models import PolicyModel
 from turngym.agents.sampling import Sampling, sample
-from turngym.agents.trajectory import Trajectory, reply_segments
+from turngym.agents.trajectory import Segment, Trajectory, reply_segments
+from turngym.agents.window import Window
 
 _KEPT_OBSERVATIONS = 1024
 """Encoded observations that are kept: episodes of one level see the same ones."""
@@ -47,6 +48,9 @@ class LLMPolicy:
         max_new_tokens: Longest reply, its end token included; a reply that reaches it is ended for the policy.
         max_tokens: Longest transcript, all of it counted: a reply that would pass it is ended for the policy, and then
             its episode. By default as many as the model has positions.
+        history_turns: So many turns before the present one are remembered, beside the instructions; None for all. What
+            `max_tokens` counts is then what is read before a reply, and the reply. A turn is read anew, but for what
+            it begins with like the one before, and is a training sample of its own (`Trajectory.parts`).
         stop: Texts that end a turn when a reply contains them; the reply ends with the first.
         seed: Seed of the draws. Every episode has a stream of its own, so a reply does not depend on the batch.
 
@@ -67,6 +71,7 @@ class LLMPolicy:
         min_p: float = 0.0,
         max_new_tokens: int = 16,
         max_tokens: int | None = None,
+        history_turns: int | None = None,
         stop: Sequence[str] = (),
         seed: int | Sequence[int] = 0,
     ) -> None:
@@ -74,6 +79,9 @@ class LLMPolicy:
             raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1 or None, got {max_tokens}")
+        if history_turns is not None and history_turns < 0:
+            raise ValueError(f"history_turns must be at least 0 or None, got {history_turns}")
+        self.history_turns = history_turns
         self.model, self.max_new_tokens, self.stop = model, max_new_tokens, tuple(stop)
         self.max_tokens = max_tokens or model.max_tokens
         self.sampling = Sampling(temperature, top_k, top_p, min_p)
@@ -89,6 +97,7 @@ class LLMPolicy:
         self.trajectories: dict[int, Trajectory] = {}
         self._turns: dict[int, int] = {}
         self._streams: dict[int, np.random.Generator] = {}
+        self._windows: dict[int, Window] = {}
         self._writing: dict[int, _Reply] = {}
         self._closing: list[int] = []
         self.sequences = CachedSequences(self.model)
@@ -97,7 +106,10 @@ class LLMPolicy:
     def join(self, indices: Sequence[int], instructions: Sequence[str]) -> None:
         """Begin further episodes beside those that are being played."""
         for index, text in zip(indices, instructions, strict=True):
-            self.rejoin(index, self.model.format.prompt(text), turn=0)
+            prompt = self.model.format.prompt(text)
+            self.rejoin(index, prompt, turn=0)
+            if self.history_turns is not None:
+                self._windows[index] = Window(prompt, self._encoded, self.history_turns)
 
     def act(self, observations: Sequence[str], indices: Sequence[int]) -> list[str]:
         """Read an observation and write a reply, for each of some live episodes.
@@ -116,7 +128,7 @@ class LLMPolicy:
     def value(self, observations: Sequence[str], indices: Sequence[int]) -> list[float]:
         """Read a last observation and estimate what would have followed, for each of some live episodes."""
         for index, text in zip(indices, observations, strict=True):
-            self._give(index, self._observation(index, text))
+            self._hear(index, text)
         with torch.inference_mode():
             return self.model.values(self.sequences.read(indices)).tolist()
 
@@ -133,7 +145,7 @@ class LLMPolicy:
         Raises:
             ValueError: If `max_tokens` leave no room for a reply.
         """
-        self._give(index, self._observation(index, observation))
+        self._hear(index, observation)
         self.reply(index)
 
     def rejoin(self, index: int, ids: Sequence[int], turn: int) -> None:
@@ -143,7 +155,12 @@ class LLMPolicy:
             index: Number of the episode; its draws are those of this number, whatever was drawn elsewhere.
             ids: The transcript, up to where a reply begins (then `reply` goes on) or has ended (then `observe` does).
             turn: How many replies it holds. They are read and not learned from.
+
+        Raises:
+            ValueError: If it holds replies, but `history_turns` would have some of them forgotten.
         """
+        if turn and self.history_turns is not None:
+            raise ValueError(f"history_turns must be None to go on with a whole transcript, got {self.history_turns}")
         self.trajectories[index] = Trajectory(on_policy=self.sampling.is_plain)
         self.trajectories[index].append_given(list(ids), "prompt")
         self._turns[index] = turn
@@ -156,15 +173,21 @@ class LLMPolicy:
         Raises:
             ValueError: If `max_tokens` leave no room for it.
         """
-        room = self._room(index)
+        read = self.sequences.ids(index)
+        room = self.max_tokens - len(read)
         if room < _SHORTEST_REPLY:
             raise ValueError(f"max_tokens={self.max_tokens}: episode {index} has no room for a reply")
+        if index in self._windows:
+            self.trajectories[index].contexts.append(read)
         self._writing[index] = _Reply(min(self.max_new_tokens, room - 1))  # and the end token of a reply that is cut
 
     def has_room(self, index: int, observation: str) -> bool:
         """Whether there would be room for a reply after an observation."""
-        ids = self._observation(index, observation)
-        return len(ids) + _SHORTEST_REPLY <= self._room(index)
+        if index in self._windows:
+            read = self._windows[index].context(observation)
+        else:
+            read = [*self.sequences.ids(index), *self._observation(index, observation)]
+        return len(read) + _SHORTEST_REPLY <= self.max_tokens
 
     def close(self, index: int, observation: str) -> None:
         """Let a live episode end with an observation that nothing answers.
@@ -172,7 +195,7 @@ class LLMPolicy:
         With the next `advance` it is read, as far as there is room for it, the critic's estimate of what would have
         followed becomes the trajectory's `bootstrap_value`, and others can have the memory.
         """
-        self._give(index, self._observation(index, observation)[: self._room(index)])
+        self._hear(index, observation)
         self._closing.append(index)
 
     @property
@@ -207,15 +230,21 @@ class LLMPolicy:
 
     # Bookkeeping ---------------------------------------------------------------------------------------------------
 
-    def _room(self, index: int) -> int:
-        """How many tokens a transcript may still get."""
-        return self.max_tokens - len(self.trajectories[index].ids)
-
     def _observation(self, index: int, text: str) -> list[int]:
         return self._encoded(text, first=self._turns[index] == 0)
 
-    def _give(self, index: int, ids: list[int]) -> None:
-        self.trajectories[index].append_given(ids, "observation" if self._turns[index] else "prompt")
+    def _hear(self, index: int, text: str) -> None:
+        """Let an observation be read, as far as there is room; past a window that has moved, the model starts over."""
+        ids, segment = self._observation(index, text), "observation" if self._turns[index] else "prompt"
+        if index not in self._windows:
+            self._give(index, ids[: self.max_tokens - len(self.sequences.ids(index))], segment)
+            return
+        self.trajectories[index].append_given(ids, segment)
+        self.sequences.release(index)
+        self.sequences.append(index, self._windows[index].hear(text)[: self.max_tokens])
+
+    def _give(self, index: int, ids: list[int], segment: Segment) -> None:
+        self.trajectories[index].append_given(ids, segment)
         self.sequences.append(index, ids)
 
     def _write(self, index: int, token: int, log_prob: float, value: float) -> bool:
@@ -238,8 +267,10 @@ class LLMPolicy:
         trajectory.append_sampled(reply.ids, "action", reply.log_probs, reply.values, self._turns[index])
         trajectory.segment[-len(reply.ids) :] = reply_segments(reply.ids, self.model.decode)
         self._turns[index] += 1
-        if reply.ids[-1] != self.model.format.end:  # cut by a stop text or a limit
-            self._give(index, [self.model.format.end])
+        ending = [] if reply.ids[-1] == self.model.format.end else [self.model.format.end]  # cut by a stop or a limit
+        self._give(index, ending, "observation")
+        if index in self._windows:
+            self._windows[index].answer([*reply.ids, *ending])
         text = self.model.decode(reply.ids)
         ends = [text.find(stop) + len(stop) for stop in self.stop if stop in text]
         return text[: min(ends, default=len(text))]

@@ -45,6 +45,8 @@ class Trajectory:
         valid: False where a failure of ours spoiled the sample, so that nothing is learned from it.
         on_policy: Whether tokens were drawn from the model's own distribution, neither sharpened nor cut: `log_probs`
             are then those of the model, and it can be trained on them.
+        contexts: Where the policy remembers the last turns only: what it had read before the reply of each turn.
+            Otherwise empty, for then that is all that stands before it.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -66,6 +68,7 @@ class Trajectory:
     success: bool = False
     valid: bool = True
     on_policy: bool = True
+    contexts: list[list[int]] = field(default_factory=list)
 
     def append_given(self, ids: list[int], segment: Segment) -> None:
         """Add tokens that the policy did not sample."""
@@ -125,6 +128,23 @@ class Trajectory:
             if turn >= 0:
                 written[turn].append(token)
         return written
+
+    def parts(self) -> list["Trajectory"]:
+        """What the model reads to score the sampled tokens, which stand in them in the same order as here.
+
+        That is this trajectory; or, where the policy remembers the last turns only, one for each turn: its context, and
+        its reply as the only thing that was sampled.
+        """
+        return [self._part(turn, context) for turn, context in enumerate(self.contexts)] or [self]
+
+    def _part(self, turn: int, context: list[int]) -> "Trajectory":
+        mine = [at for at, each in enumerate(self.turn_id) if each == turn]
+        part = Trajectory(seed=self.seed, group=self.group, env_id=self.env_id, level_id=self.level_id)
+        part.append_given(context, "prompt")
+        ids, log_probs, values = ([each[at] for at in mine] for each in (self.ids, self.log_probs, self.values))
+        part.append_sampled(ids, "action", log_probs, values, 0)
+        part.segment[-len(mine) :] = [self.segment[at] for at in mine]
+        return part
 
     def to_dict(self) -> dict[str, Any]:
         """All fields by name, as they stand in `trajectories.jsonl`."""

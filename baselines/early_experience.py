@@ -150,7 +150,9 @@ def reflection(run: Run, demonstrations: list[Trajectory], explored: list[list[B
     for each, branches in zip(demonstrations, explored, strict=True):
         kept = reflections(branches)
         replies = [str(Reply(thought, own.chosen.action)) for thought, own in zip(kept, branches, strict=True)]
-        imitated.append(demonstrate(env, ReplayAgent(replies), run.model.format, each.seed))
+        imitated.append(
+            demonstrate(env, ReplayAgent(replies), run.model.format, each.seed, history_turns=run.args.history_turns)
+        )
         thoughts += sum(map(bool, kept))
     return Lessons(imitated, thoughts=thoughts)
 

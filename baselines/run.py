@@ -77,6 +77,9 @@ class CommonArgs:
 
     max_new_tokens: int | None = None
     """Longest reply in tokens, its end token included; by default 8 or the env's reply_tokens, and 56 with thoughts."""
+    history_turns: int | None = None
+    """Turns before the present one that the policy remembers, beside the instructions; by default all. With it, each
+    turn is a training sample of its own, and episodes may be longer than the model can read."""
     max_tokens: int = 2048
     """Padded tokens in a micro-batch: bounds memory; changes no result beyond rounding."""
     checkpoint_every: int = 5
@@ -104,7 +107,7 @@ class CommonArgs:
 
 _AT_LEAST_ONE = """workers demonstration_episodes sft_epochs sft_patience sft_batch max_new_tokens max_tokens episodes
     checkpoint_every validate_every validation_episodes evaluation_episodes epochs minibatches group_size""".split()  # noqa: SIM905
-_AT_LEAST_ZERO = ["seed", "iterations", "critic_warmup"]
+_AT_LEAST_ZERO = ["seed", "iterations", "critic_warmup", "history_turns"]
 _SHARES = ["retry_share"]
 
 
@@ -175,6 +178,7 @@ class Run:
         length = max_new_tokens or self.args.max_new_tokens or reply_tokens(env, self.args.reply_format)
         stop = env.get_wrapper_attr("stop_strings") if env.has_wrapper_attr("stop_strings") else ()
         settings = {"temperature": temperature, "max_new_tokens": length, "seed": seed, "stop": stop}
+        settings["history_turns"] = self.args.history_turns
         return self.workers.rollout(self.model, self.envs[split], seeds, groups, noise_seeds, **settings)
 
     def validate(self) -> float:
@@ -310,11 +314,12 @@ def begin(run: Run, name: str) -> None:
 def demonstrated(run: Run) -> list[Trajectory]:
     """The demonstrations that the settings ask for."""
     args, env = run.args, run.envs["train"][0]
+    memory = {"history_turns": args.history_turns}
     if args.demonstrations not in TEACHERS:
-        return load_demonstrations(Path(args.demonstrations), env, run.model.format)
+        return load_demonstrations(Path(args.demonstrations), env, run.model.format, **memory)
     seeds = run.rng(_DEMONSTRATION_LEVELS).integers(TRAIN_SEEDS, size=args.demonstration_episodes).tolist()
     seeds_shown = tqdm(seeds, desc="demonstrations", unit="episode")
-    return oracle_demonstrations(env, run.model.format, seeds_shown, args.demonstrations)
+    return oracle_demonstrations(env, run.model.format, seeds_shown, args.demonstrations, **memory)
 
 
 def sft_settings(args: CommonArgs) -> SFTSettings:

@@ -17,7 +17,7 @@ class Sample:
     """A trajectory with what an update needs, each tensor `(sampled tokens,)`.
 
     Attributes:
-        trajectory: The episode.
+        trajectory: The episode; or a turn of it, where each was played with a context of its own.
         old_log_probs: Of its tokens when they were sampled.
         advantages: What the tokens are credited with.
         reference_log_probs: Under the reference policy; 0 where there is none.
@@ -56,7 +56,7 @@ def critic_samples(
         values = np.array([each.values[at] for at in each.policy_positions()])
         sample.old_values = torch.tensor(values, dtype=torch.float32)
         sample.returns = torch.tensor(advantages + values, dtype=torch.float32)
-    return samples
+    return [part for sample in samples for part in _parts(sample)]
 
 
 def _scaled(trajectory: Trajectory, scale: float) -> Trajectory:
@@ -80,7 +80,8 @@ def group_samples(trajectories: Sequence[Trajectory], estimator: Estimator, **se
         settings: Its keyword arguments.
     """
     kept = _learnable(trajectories)
-    return [_sample(each, own) for each, own in zip(kept, estimator(kept, **settings), strict=True)]
+    samples = [_sample(each, own) for each, own in zip(kept, estimator(kept, **settings), strict=True)]
+    return [part for sample in samples for part in _parts(sample)]
 
 
 def _sample(trajectory: Trajectory, advantages: Floats) -> Sample:
@@ -90,6 +91,17 @@ def _sample(trajectory: Trajectory, advantages: Floats) -> Sample:
         advantages=torch.tensor(advantages, dtype=torch.float32),
         reference_log_probs=torch.zeros(len(advantages)),
     )
+
+
+def _parts(sample: Sample) -> list[Sample]:
+    """A sample for each of the trajectory's parts, with what was estimated over the whole episode."""
+    parts = sample.trajectory.parts()
+    lengths = [sum(part.policy_mask) for part in parts]
+    fields = {name: each.split(lengths) for name, each in vars(sample).items() if isinstance(each, Tensor)}
+    return [
+        Sample(trajectory=part, **{name: own[place] for name, own in fields.items()})
+        for place, part in enumerate(parts)
+    ]
 
 
 def concatenated(samples: Sequence[Sample], name: str) -> Tensor:

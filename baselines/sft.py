@@ -26,7 +26,7 @@ class SFTSettings:
     Attributes:
         epochs: At most so many passes over the demonstrations.
         patience: Epochs without a better validation score before it stops.
-        batch: Episodes in an optimiser step.
+        batch: Episodes in an optimiser step; turns, where each has a context of its own (`Trajectory.parts`).
         optimizer: "muon" or "adamw".
         learning_rate: Peak; up over the first 30 steps, then linearly down to nothing at the end of the last epoch.
         max_tokens: Padded tokens in a micro-batch.
@@ -65,6 +65,7 @@ def train_sft(
         folder: Takes metrics, weights and state; an interrupted run goes on from its last epoch.
         order: The stream that shuffles the demonstrations of an epoch.
     """
+    demonstrations = [part for each in demonstrations for part in each.parts()]
     optimizer = Optimizer(model, settings.optimizer, weight_decay=0.01)
     best, since, first = -1.0, 0, 0
     state = folder.state_of("sft")
