@@ -42,6 +42,7 @@ bench: $(VENV)/installed  # speed against peers, as ratios in one run
 	$(BIN)/python benchmarks/sokoban_env.py
 	$(BIN)/python benchmarks/sokoban_levels.py --parts deadlocks generation
 	$(BIN)/python benchmarks/workers.py
+	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/sandbox.py
 
 claims: $(VENV)/installed  # what papers claim, put to the test: docs/results/claims.md (hours; ARGS=--quick to try it)
