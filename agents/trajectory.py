@@ -45,6 +45,7 @@ class Trajectory:
         valid: False where a failure of ours spoiled the sample, so that nothing is learned from it.
         on_policy: Whether tokens were drawn from the model's own distribution, neither sharpened nor cut: `log_probs`
             are then those of the model, and it can be trained on them.
+        importance: Weight of each sampled token, where another engine sampled it; empty where the trainer did.
         contexts: Where the policy remembers the last turns only: what it had read before the reply of each turn.
             Otherwise empty, for then that is all that stands before it.
     """
@@ -68,6 +69,7 @@ class Trajectory:
     success: bool = False
     valid: bool = True
     on_policy: bool = True
+    importance: list[float] = field(default_factory=list)
     contexts: list[list[int]] = field(default_factory=list)
 
     def append_given(self, ids: list[int], segment: Segment) -> None:

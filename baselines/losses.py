@@ -8,7 +8,13 @@ from torch import Tensor
 
 
 def policy_loss(
-    log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, *, clip_low: float, clip_high: float
+    log_probs: Tensor,
+    old_log_probs: Tensor,
+    advantages: Tensor,
+    importance: Tensor | float = 1.0,
+    *,
+    clip_low: float,
+    clip_high: float,
 ) -> tuple[Tensor, Tensor]:
     """Clipped surrogate, summed over tokens.
 
@@ -16,6 +22,7 @@ def policy_loss(
         log_probs: Under the present policy, differentiable.
         old_log_probs: Under the policy that sampled.
         advantages: Advantage of each token.
+        importance: Weight of each token, where another engine sampled it (`importance.py`).
         clip_low: How far the ratio may fall below 1.
         clip_high: How far it may rise above 1; larger than `clip_low` keeps rare tokens alive (clip-higher, DAPO).
 
@@ -26,7 +33,7 @@ def policy_loss(
     """
     ratio = (log_probs - old_log_probs).exp()
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
-    loss = -(ratio * advantages).minimum(clipped * advantages)
+    loss = -importance * (ratio * advantages).minimum(clipped * advantages)
     return loss.sum(), (ratio * advantages > clipped * advantages).detach()
 
 

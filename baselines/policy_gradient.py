@@ -21,6 +21,7 @@ from turngym.baselines.diagnostics import collapse_signals
 from turngym.baselines.environments import TRAIN_SEEDS
 from turngym.baselines.evaluation import score_trajectories
 from turngym.baselines.filtering import group_stds
+from turngym.baselines.importance import correct, importance_metrics
 from turngym.baselines.masks import check_masks
 from turngym.baselines.optimizers import Optimizer
 from turngym.baselines.parallel import micro_batches
@@ -59,6 +60,8 @@ class PolicyGradientArgs:
     """Weight of the divergence from the policy that RL started from; 0 keeps no reference."""
     max_gradient_norm: float = 1.0
     """Longer gradients are scaled down to this."""
+    importance_cap: float = 2.0
+    """Largest weight of a token that a server sampled, for how much likelier it is here."""
 
 
 _LEVELS, _LUCK, _ORDER = range(10, 13)  # purposes of random streams; those below belong to run.py
@@ -74,6 +77,7 @@ def policy_terms(args: PolicyGradientArgs, now: TokenScores, samples: Sequence[S
         now.log_probs,
         old_log_probs,
         concatenated(samples, "advantages"),
+        concatenated(samples, "importance"),
         clip_low=args.clip_low,
         clip_high=args.clip_high,
     )
@@ -158,6 +162,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "episode_return": score.episode_return,
         "turns": score.turns,
         "invalid_rate": score.invalid_rate,
+        **importance_metrics(trajectories),
     }
     if len({each.group for each in trajectories}) < len(trajectories):
         metrics["group_reward_std"] = group_reward_std(trajectories)
@@ -189,6 +194,9 @@ class Learner:
         """The episodes of an iteration; two of them are written down where it is validated."""
         trajectories = play(self.run, iteration, self.failed, max_new_tokens=max_new_tokens)
         check_masks(trajectories)
+        if self.run.server:
+            limits = {"cap": self.args.importance_cap, "max_tokens": self.args.max_tokens}
+            correct(self.run.model, trajectories, **limits)
         self.failed = still_failed(self.failed, trajectories)
         if (iteration + 1) % self.args.validate_every == 0:
             self.run.folder.save_trajectories(self.name, iteration, trajectories[:2], self.run.model)

@@ -25,6 +25,7 @@ Metrics of an iteration (`metrics.jsonl` and TensorBoard, stage `ppo`):
 | gradient_norm | before clipping | steady; a spike is an early sign of collapse |
 | group_reward_std | of the return within groups on one level (with --group-size above 1) | falls late, not early |
 | reference_kl | from the policy that PPO started from, nats a token (with --kl-coefficient above 0) | small |
+| importance, importance_error | weight of what a server sampled, size of its logarithm | near 1; near 0 |
 | ratio_error | largest difference of the first ratio from 1 before any update | below 1e-4; training stops at 1e-3 |
 """
 

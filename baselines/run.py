@@ -13,7 +13,9 @@ import tyro
 from tqdm import tqdm
 
 from turngym.agents.models import PolicyModel, load_policy_model
+from turngym.agents.rollout import collect_rollout
 from turngym.agents.scripted import OracleAgent, RandomAgent
+from turngym.agents.served import ServedPolicy, VLLMServer
 from turngym.agents.trajectory import Trajectory
 from turngym.baselines.demonstrations import TEACHERS, load_demonstrations, oracle_demonstrations
 from turngym.baselines.environments import TRAIN_SEEDS, Env, held_out_seeds, make_envs, parse_arguments
@@ -80,6 +82,11 @@ class CommonArgs:
     history_turns: int | None = None
     """Turns before the present one that the policy remembers, beside the instructions; by default all. With it, each
     turn is a training sample of its own, and episodes may be longer than the model can read."""
+    server: str | None = None
+    """Where a vLLM server samples all episodes, for example http://localhost:8000 (docs/models.md says how to start
+    it); by default they are sampled here."""
+    server_model: str | None = None
+    """What the server calls the model; by default as --model does."""
     max_tokens: int = 2048
     """Padded tokens in a micro-batch: bounds memory; changes no result beyond rounding."""
     checkpoint_every: int = 5
@@ -157,6 +164,7 @@ class Run:
     envs: dict[str, list[Env]]
     workers: Workers
     folder: RunFolder
+    server: VLLMServer | None = None
 
     def rng(self, *purpose: int) -> np.random.Generator:
         """A stream for one purpose, so that a step depends on nothing before it but the weights."""
@@ -179,6 +187,10 @@ class Run:
         stop = env.get_wrapper_attr("stop_strings") if env.has_wrapper_attr("stop_strings") else ()
         settings = {"temperature": temperature, "max_new_tokens": length, "seed": seed, "stop": stop}
         settings["history_turns"] = self.args.history_turns
+        if self.server:
+            self.server.load(self.model)
+            policy = ServedPolicy(self.model, self.server, **settings)
+            return collect_rollout(policy, self.envs[split], seeds, groups=groups, noise_seeds=noise_seeds)
         return self.workers.rollout(self.model, self.envs[split], seeds, groups, noise_seeds, **settings)
 
     def validate(self) -> float:
@@ -208,6 +220,8 @@ def prepare(args: CommonArgs, count: int) -> Run:
         raise ValueError(
             f"--demonstrations {args.demonstrations}: allowed are {', '.join(TEACHERS)}, none, or an existing file"
         )
+    if args.server and args.history_turns is not None:
+        raise ValueError(f"--history-turns {args.history_turns}: a server is asked for whole transcripts only")
     workers = Workers(args.workers)
     envs = {split: make_replied(args, split, count) for split in ("train", "validation", args.split)}
     teacher = args.demonstrations
@@ -222,7 +236,8 @@ def prepare(args: CommonArgs, count: int) -> Run:
         folder = RunFolder.reopen(args.resume)
     else:
         folder = RunFolder.create(args.output_dir or default_folder(args.env_id, args.seed), dataclasses.asdict(args))
-    return Run(args, model, envs, workers, folder)
+    server = VLLMServer(args.server, args.server_model or args.model, folder.path / "served") if args.server else None
+    return Run(args, model, envs, workers, folder, server)
 
 
 def make_replied(args: CommonArgs, split: Split, count: int) -> list[Env]:

@@ -21,6 +21,7 @@ class Sample:
         old_log_probs: Of its tokens when they were sampled.
         advantages: What the tokens are credited with.
         reference_log_probs: Under the reference policy; 0 where there is none.
+        importance: Weights of the tokens, 1 where the trainer sampled them.
         old_values: The critic's estimates at sampling time; None without a critic.
         returns: What the critic should have said; None without a critic.
     """
@@ -29,6 +30,7 @@ class Sample:
     old_log_probs: Tensor
     advantages: Tensor
     reference_log_probs: Tensor
+    importance: Tensor
     old_values: Tensor | None = None
     returns: Tensor | None = None
 
@@ -90,6 +92,7 @@ def _sample(trajectory: Trajectory, advantages: Floats) -> Sample:
         old_log_probs=torch.tensor([trajectory.log_probs[at] for at in trajectory.policy_positions()]),
         advantages=torch.tensor(advantages, dtype=torch.float32),
         reference_log_probs=torch.zeros(len(advantages)),
+        importance=torch.tensor(trajectory.importance or [1.0] * len(advantages)),
     )
 
 
