@@ -43,7 +43,9 @@ _FOUR_MOVES = (
     "--demonstration-episodes 10000 --sft-batch 16 --validation-episodes 128 --minibatches 4 --validate-every 10"
 )
 
-# A small map and the whole way in one reply: what a core learns in minutes. Random replies reach the goal in 7%.
+# A small map and the whole way in one reply: what a core learns in minutes. Random replies reach the goal in 7%. With
+# few iterations the critic must neither pull the policy away nor be believed at once (seen on validation levels).
+_CAREFUL = "--iterations 12 --validate-every 4 --retry-share 0 --value-coefficient 0.5"
 _ONE_REPLY = (
     "--env-id PathPlanning-v0 --sft-epochs 4 --sft-batch 16 --evaluation-episodes 500 "
     "--env-args size=5 moves_per_turn=16 max_turns=1"
@@ -144,7 +146,7 @@ STUDIES = {
     ),
     "path_planning": Study(
         "Paths on 5x5 maps, the whole way in one reply: what does PPO add to imitation?",
-        {"sft, then ppo": f"{_ONE_REPLY} --demonstration-episodes 4000 --iterations 40"},
+        {"sft, then ppo": f"{_ONE_REPLY} --demonstration-episodes 4000 {_CAREFUL} --critic-warmup 4"},
         levels=250,
     ),
     "path_planning_text_forms": Study(
@@ -221,5 +223,14 @@ STUDIES = {
             name: f"baselines/grpo.py --env-id TextFrozenLake8x8-v0 --sft-epochs 15 --iterations 60 --estimator {name}"
             for name in ("grpo", "gigpo", "hgpo", "graft")
         },
+    ),
+    "rstar2": Study(
+        "Waypoints in RStar2's place, on 8x8 maps of rooms: who teaches better, and what does PPO add?",
+        {
+            teacher: f"--env-id RStar2-v0 --env-args size=8 --demonstrations {teacher} --demonstration-episodes 1500 "
+            "--sft-epochs 4 --sft-batch 16 --episodes 128 --critic-warmup 2 --evaluation-episodes 500 " + _CAREFUL
+            for teacher in ("oracle", "rstar2")
+        },
+        levels=100,
     ),
 }
