@@ -41,6 +41,7 @@ bench: $(VENV)/installed  # speed against peers, as ratios in one run
 	$(BIN)/python benchmarks/envs.py
 	$(BIN)/python benchmarks/sokoban_env.py
 	$(BIN)/python benchmarks/sokoban_levels.py --parts deadlocks generation
+	$(BIN)/python benchmarks/planning.py --parts libraries
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/sandbox.py
